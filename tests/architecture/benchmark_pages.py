@@ -30,8 +30,12 @@ vlmhyperbench run --model tiny-doc-vlm --task docvqa --limit 20
 **What was verified.** Every entry runs in the tests on a *fixture*: a few drawn rows in the schema of its data, whose \
 answers get the scores that are written beside them. Nobody has run an entry on \
 the data itself here, and no published number was reproduced. The answers of {compared} fixtures have [the same scores \
-by the code of harnesses](results/harness-scores.md). A revision is stated where it was seen; without one, a run takes \
-the newest state of the repository, and its manifest records which.
+by the code of harnesses](results/harness-scores.md). Repository, revision, licence, split and size \
+of each entry were looked up in copies of the hub's pages and in public code that pins them; an entry says under *Not \
+found* what could not be seen. Without a revision, a run takes the newest state of the repository, and its manifest \
+records which. An empty licence means that the repository states none. In pages of 2026 some repositories of \
+`lmms-lab` have the owner `lmms-lab-encoder`, with the same commits; if the hub refuses the old name, copy the entry \
+with the new one.
 
 """
 COLUMNS = ("task", "data", "split", "samples", "licence", "metrics", "verified")
@@ -80,6 +84,7 @@ def _section(name: str, task: TaskEntry, catalogue: Catalogue) -> str:
         f"- **Rule taken:** {known.rule}",
     ]
     lines += [f"- **Not computed:** {known.lacks}"] if known.lacks else []
+    lines += [f"- **Not found:** {known.not_found}"] if known.not_found else []
     lines += [f"- **{rule.harness}, `{rule.task}`:** {_rule(rule)}" for rule in known.harnesses]
     lines += [f"- **Where they disagree:** {known.differences}"] if known.differences else []
     return "\n".join([*lines, f"- **Sources:** {', '.join(f'<{source}>' for source in known.sources)}"])

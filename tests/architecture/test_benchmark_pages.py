@@ -19,7 +19,15 @@ def test_every_entry_is_verified_on_a_fixture_and_names_its_sources() -> None:
         assert task.benchmark is not None
         assert task.benchmark.verified == "fixture"
         assert task.benchmark.sources
-        assert task.benchmark.harnesses or "has it" in (task.benchmark.differences or "")
+        assert task.benchmark.differences, f"{task.name} does not say where harnesses differ"
+        assert task.benchmark.harnesses or "has it" in task.benchmark.differences
+
+
+def test_every_dataset_is_pinned_to_a_commit_or_says_why_not() -> None:
+    datasets = load_catalogue(ROOT / "registries").datasets
+    for task in TASKS.values():
+        assert task.benchmark is not None
+        assert datasets[task.dataset].revision or "evision" in (task.benchmark.not_found or ""), task.name
 
 
 def test_the_scores_that_were_equal_to_those_of_harnesses_are_the_scores_of_today() -> None:

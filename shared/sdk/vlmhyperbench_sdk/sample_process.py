@@ -93,6 +93,7 @@ def _row(sample: Sample) -> dict[str, object]:
         "references": list(sample.references),
         "images": [_image(image) for image in sample.images],
         "metadata": dict(sample.metadata),
+        "location": sample.location,
     }
 
 

@@ -63,6 +63,8 @@ class Sample:
     references: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
     """Group columns and data for prompts or metrics; `doc_class` and `question_type` where they exist."""
+    location: str | None = field(default=None, compare=False)
+    """Where it is written, such as a file and its line, for messages; two equal samples may stand in two places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

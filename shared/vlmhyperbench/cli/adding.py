@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
+from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import ENTRY, TASK
+from vlmhyperbench.cli.local_datasets import local_dataset
 from vlmhyperbench.cli.output import emit, note, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.run_flags import Repeatable
+from vlmhyperbench.data.samples import Selection, doubled_key
+from vlmhyperbench.domain.specs import DatasetSpec
 from vlmhyperbench.errors import InvalidInput
-from vlmhyperbench.registry.adding import add_dataset, add_metric, add_task
+from vlmhyperbench.registry.adding import add_metric, dataset_entry, task_entry
 from vlmhyperbench.registry.adding_models import add_model
 from vlmhyperbench.registry.legacy_plan import LegacyPlan, compile_legacy
 from vlmhyperbench.registry.loading import read_catalogue
 from vlmhyperbench.registry.roots import own_root, registry_roots
-from vlmhyperbench.registry.shelf import Added, Shelf, existing, slug_of
+from vlmhyperbench.registry.schemas import DatasetEntry
+from vlmhyperbench.registry.shelf import Added, NewEntry, Shelf, existing, slug_of
 from vlmhyperbench.settings import Settings
+
+_ROWS_READ: Final = 20
 
 app = App(name="add", help="Register a model's file, questions, a metric of your own, a package, or a user_config.csv.")
 
@@ -57,25 +66,51 @@ def dataset(
     /,
     *,
     name: Annotated[str | None, Parameter(group=ENTRY)] = None,
+    split: Annotated[str | None, Parameter(group=ENTRY)] = None,
     metric: Annotated[Repeatable, Parameter(group=TASK)] = (),
     prompt: Annotated[str | None, Parameter(group=TASK)] = None,
     output: OutputFlags = TEXT,
 ) -> int:
     """Register questions as a dataset. With --metric, also register a task of the same name, for run --task.
 
+    The first rows are read as a run would read them. Nothing is registered if that fails.
+
     Args:
         file: CSV, TSV, JSON Lines, Parquet or Arrow file with the columns question and answer, and with the column
             image if there are images; or a folder or an archive with such files.
         name: Name of the registry entries; by default the name of the file.
+        split: Split of a folder with several, or value of a column split.
         metric: Metric with which the task scores answers; may be given several times.
         prompt: Registered prompt of the task; by default the question is sent unchanged.
         output: How the output is printed.
     """
     shelf = open_shelf()
-    added = [add_dataset(shelf, file, name=name)]
-    if metric or prompt is not None:
-        added.append(add_task(shelf, added[0].name, metric, prompt=prompt))
-    return _print(added, output)
+    entry = dataset_entry(file, name=name, split=split)
+    task = [task_entry(shelf, entry.name, metric, prompt=prompt)] if metric or prompt is not None else []
+    return _print(add_read(shelf, entry, *task), output)
+
+
+def add_read(shelf: Shelf, dataset: NewEntry, *others: NewEntry) -> list[Added]:
+    """Read the first rows of a new dataset, and then write its entry and others; without rows, nothing is written.
+
+    Raises:
+        VlmHyperBenchError: the dataset cannot be read.
+        Conflict: a name is taken by another entry.
+    """
+    entry = check(DatasetEntry, {"name": dataset.name, **shelf.merged(dataset)})
+    catalogue = replace(shelf.catalogue, datasets={**shelf.catalogue.datasets, dataset.name: entry})
+    with local_dataset(catalogue, dataset.name) as spec:
+        if spec.environment is None:  # its own code is not here before a run has built the environment
+            _read_first(spec)
+    return shelf.put([dataset, *others])
+
+
+def _read_first(spec: DatasetSpec) -> None:
+    places: dict[str, str | None] = {}
+    for sample in islice(Selection(spec), _ROWS_READ):
+        if sample.key in places:
+            raise doubled_key(spec.name, sample.key, places[sample.key], sample.location)
+        places[sample.key] = sample.location
 
 
 @app.command
@@ -108,7 +143,7 @@ def add_legacy(shelf: Shelf, file: Path, models: Path | None, output: OutputFlag
     plan = compile_legacy(shelf, existing(file), existing(models) if models is not None else None)
     for warning in plan.warnings:
         note(f"warning: {warning}", output)
-    return [shelf.add(entry.kind, entry.name, entry.values, same=entry.same) for entry in plan.entries], plan
+    return shelf.put(plan.entries), plan
 
 
 @app.command

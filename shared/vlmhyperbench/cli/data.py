@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Final
@@ -12,20 +10,14 @@ from cyclopts import App, Parameter
 
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import SELECTION
+from vlmhyperbench.cli.local_datasets import local_dataset
 from vlmhyperbench.cli.output import emit, say
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.data.addresses import ImageAddresses
 from vlmhyperbench.data.checking import Finding, check_dataset
-from vlmhyperbench.data.datasets import on_this_machine
 from vlmhyperbench.data.previewing import PreviewedSample, preview_dataset
-from vlmhyperbench.data.repositories import Arrival
-from vlmhyperbench.domain.specs import DatasetSpec, Limits
-from vlmhyperbench.registry.choices import DatasetChoice
-from vlmhyperbench.registry.errors import RegistryErrors
-from vlmhyperbench.registry.pins import pin_dataset
-from vlmhyperbench.registry.plugins import InstalledPlugins
-from vlmhyperbench.registry.references import References
+from vlmhyperbench.domain.specs import Limits
 from vlmhyperbench.settings import Settings
 
 app = App(name="data", help="Show and check registered datasets, before anything is asked.")
@@ -50,7 +42,7 @@ def preview(
         split: Another split than that of the entry.
         output: How the output is printed.
     """
-    with _local(entry, split) as spec:
+    with local_dataset(open_catalogue(), entry, split) as spec:
         shown = list(islice(preview_dataset(spec, Limits(), ImageAddresses.of(Settings.load())), samples))
     if output.json:
         emit("samples", [asdict(sample) for sample in shown])
@@ -81,7 +73,7 @@ def check(
         against: A split that may share no question about the same images with this one; may be repeated.
         output: How the output is printed.
     """
-    with _local(entry, split) as spec:
+    with local_dataset(open_catalogue(), entry, split) as spec:
         checked = check_dataset(spec, Limits(), against=against, addresses=ImageAddresses.of(Settings.load()))
     findings = sorted(checked.findings.values(), key=lambda finding: (not finding.is_error, finding.code))
     is_wrong = any(finding.is_error for finding in findings)
@@ -93,17 +85,6 @@ def check(
         for finding in findings:
             _say_finding(finding)
     return exits.GATE if is_wrong else exits.OK
-
-
-@contextmanager
-def _local(name: str, split: str | None) -> Iterator[DatasetSpec]:
-    """Yield the pinned dataset with its files on this machine."""
-    references = References(catalogue=open_catalogue(), plugins=InstalledPlugins())
-    spec = pin_dataset(references, DatasetChoice(name=name, split=split), ())
-    if spec is None or references.problems:
-        raise RegistryErrors.of(references.problems)
-    with on_this_machine(spec, Settings.load(), Arrival()) as local:
-        yield local
 
 
 def _say_sample(sample: PreviewedSample) -> None:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.cli.adding import add_legacy, open_shelf
+from vlmhyperbench.cli.adding import add_legacy, add_read, open_shelf
 from vlmhyperbench.cli.bringing import bring_model, reference_of
 from vlmhyperbench.cli.choices import check
 from vlmhyperbench.cli.groups import SUBMISSION, TARGET
@@ -24,7 +24,7 @@ from vlmhyperbench.cli.secret import check_stored
 from vlmhyperbench.cli.watch import follow_submitted
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.registry.adding import add_dataset, add_task
+from vlmhyperbench.registry.adding import dataset_entry, task_entry
 from vlmhyperbench.registry.commands import default_name
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -215,11 +215,10 @@ def _add(target: TargetFlags, task: TaskFlags, output: OutputFlags) -> tuple[str
     added, model, own = list[Added](), target.model, None
     if task.data is not None:
         shelf = open_shelf()
-        own = add_dataset(shelf, task.data)
-        added.append(own)
-        if task.task is None:
-            own = add_task(shelf, own.name, task.metric, prompt=None)
-            added.append(own)
+        data = dataset_entry(task.data)
+        others = [] if task.task is not None else [task_entry(shelf, data.name, task.metric, prompt=None)]
+        added += add_read(shelf, data, *others)
+        own = added[-1]
     if model is None and target.mmproj is not None:
         raise InvalidInput("--mmproj needs a GGUF file.", cure="Give --model FILE.gguf too.", code="usage")
     if model is not None:

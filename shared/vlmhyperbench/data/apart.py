@@ -81,7 +81,7 @@ def _ask(host: MetricHost | None, request: JsonObject, what: str) -> Mapping[str
 def _sample(row: JsonValue, what: str) -> Sample:
     if isinstance(row, Mapping):
         key, question, metadata = row.get("key"), row.get("question"), row.get("metadata")
-        references, images = row.get("references"), row.get("images")
+        references, images, location = row.get("references"), row.get("images"), row.get("location")
         if (
             isinstance(key, str)
             and isinstance(question, str)
@@ -95,6 +95,7 @@ def _sample(row: JsonValue, what: str) -> Sample:
                 references=tuple(references),
                 images=tuple(_image(image, what) for image in images),
                 metadata=metadata,
+                location=location if isinstance(location, str) else None,
             )
     raise PluginFailure(f"The {what} yields a sample whose key, question, references or metadata have another type.")
 

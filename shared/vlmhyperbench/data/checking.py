@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -109,13 +108,14 @@ def check_dataset(
         other = spec.model_copy(update={"split": split, "limit": None, "sampling": None})
         for sample, images in _decoded(other, limits, threads, addresses):
             elsewhere.setdefault(_identity(sample, images), f"{split}: {sample.key}")
-    keys, pictures, questions = Counter[str](), dict[str, str](), dict[str, str]()
+    keys, pictures, questions = dict[str, str](), dict[str, str](), dict[str, str]()
     for sample, images in _decoded(spec, limits, threads, addresses):
         checked.samples += 1
         checked.images += len(images)
-        keys[sample.key] += 1
-        if keys[sample.key] > 1:
-            checked.add("doubled_key", sample.key, f"{sample.key!r} is the key of several samples")
+        if sample.key in keys:
+            places = " and of ".join(place for place in (keys[sample.key], sample.location) if place)
+            checked.add("doubled_key", sample.key, f"{sample.key!r} is the key of {places or 'several samples'}")
+        keys.setdefault(sample.key, sample.location or "")
         if problems := text_problems(sample):
             checked.add("broken_text", sample.key, " ".join(problems))
         _add_images(checked, sample, images, pictures)

@@ -23,12 +23,12 @@ from vlmhyperbench.data.images import Addresses, ImageInfo, InvalidImage, called
 from vlmhyperbench.data.integrity import check_hashes
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.data.preprocessing import changes_pixels, kept_pages, prepared
-from vlmhyperbench.data.samples import CURE, Selection
+from vlmhyperbench.data.samples import CURE, Selection, doubled_key
 from vlmhyperbench.data.threads import ahead
 from vlmhyperbench.domain.digests import metadata_json
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.domain.visible import HIDDEN
-from vlmhyperbench.errors import InvalidInput, PluginFailure
+from vlmhyperbench.errors import InvalidInput, PluginFailure, VlmHyperBenchError
 from vlmhyperbench.metric_process import MetricHost
 from vlmhyperbench.storage import Storage, open_storage
 from vlmhyperbench_sdk.types import Image, Sample
@@ -177,7 +177,7 @@ class _Enumeration:
         """Yield numbered samples whose keys are right, some at once: a thread costs more than a sample of text."""
         batch: list[tuple[int, Sample]] = []
         for number, sample in enumerate(self._selection):
-            self._check_key(sample.key)
+            self._check_key(sample.key, sample.location)
             batch.append((number, sample))
             if sample.images or len(batch) == BATCH_SAMPLES:
                 yield batch
@@ -201,7 +201,7 @@ class _Enumeration:
             metadata=metadata,
         )
 
-    def _check_key(self, key: str) -> None:
+    def _check_key(self, key: str, location: str | None) -> None:
         if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS or _cleaned(key) != key:
             raise PluginFailure(
                 f"The dataset {self._spec.name!r} yields the key {str(key)[:80]!r}, which is not text of 1 to "
@@ -209,8 +209,13 @@ class _Enumeration:
                 cure=CURE,
             )
         if key in self._keys:
-            raise PluginFailure(f"The dataset {self._spec.name!r} yields the key {key!r} twice.", cure=CURE)
+            raise self._doubled(key, location)
         self._keys.add(key)
+
+    def _doubled(self, key: str, location: str | None) -> VlmHyperBenchError:
+        """Return the error of a key that comes again; the first place is looked for only now, since none is kept."""
+        first = next((sample.location for sample in self._selection if sample.key == key), None)
+        return doubled_key(self._spec.name, key, first, location)
 
     def _stored(self, images: Sequence[Image], problems: list[str]) -> tuple[ImageInfo, ...]:
         if len(images) > MAX_IMAGES:

@@ -25,6 +25,15 @@ MAX_VALUES: Final = 20
 """Maximum number of values of a metadata field that an error lists."""
 
 
+def doubled_key(name: str, key: str, first: str | None, second: str | None) -> VlmHyperBenchError:
+    """Return the error of a key that two samples of a dataset have, with their places if both are known."""
+    if first is None or second is None:
+        return PluginFailure(f"The dataset {name!r} yields the key {key!r} twice.", cure=CURE)
+    message = f"The dataset {name!r} has the key {key!r} at {first} and again at {second}."
+    cure = "Give each row a key of its own, map another column to `key`, or map none: then rows are named by numbers."
+    return InvalidInput(message, cure=cure, code="doubled_key")
+
+
 class Selection:
     """The selected samples of a dataset; it can be iterated any number of times."""
 

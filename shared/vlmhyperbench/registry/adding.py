@@ -10,7 +10,8 @@ from pydantic import JsonValue
 
 from vlmhyperbench.domain.datasets import ARCHIVES, is_archive
 from vlmhyperbench.errors import InvalidInput, NotFound
-from vlmhyperbench.registry.shelf import Added, Shelf, slug_of
+from vlmhyperbench.registry.shelf import Added, NewEntry, Shelf, slug_of
+from vlmhyperbench_sdk.compressed import unpacking
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 SCENARIOS: Final = ("offline", "single-stream", "multi-stream", "server", "interactive")
@@ -26,20 +27,22 @@ TABLES: Final = (".jsonl", ".ndjson", ".parquet", ".arrow")
 """Endings of files that the dataset `table` reads by the names of their columns."""
 
 
-def add_dataset(shelf: Shelf, path: Path, *, name: str | None = None) -> Added:
-    """Add questions: a CSV, a table of another format, a folder or an archive; they are validated when they are read.
+def dataset_entry(path: Path, *, name: str | None = None, split: str | None = None) -> NewEntry:
+    """Return the entry of questions: a CSV, a table of another format, a folder or an archive. Nothing is read yet.
 
     Raises:
         NotFound: there is no such file or folder.
         InvalidInput: nothing reads files with this ending.
-        Conflict: the name is taken by another entry.
     """
-    if not path.exists():
+    if not path.is_file() and not path.is_dir():
         raise NotFound(f"There is no file or folder {path}.", cure="Correct the path.", code="no_file")
     values: dict[str, JsonValue] = {"type": _reader_of(path), "path": str(path.absolute())}
+    if split is not None:
+        values["split"] = split
     stem = path.absolute().name
     ending = next((ending for ending in (*ARCHIVES, path.suffix) if stem.lower().endswith(ending)), "")
-    return shelf.add("datasets", name or slug_of(stem[: len(stem) - len(ending)]), values, same=("type", "path"))
+    called = name or slug_of(stem[: len(stem) - len(ending)])
+    return NewEntry(kind="datasets", name=called, values=values, same=("type", "path"))
 
 
 def _reader_of(path: Path) -> str:
@@ -49,20 +52,21 @@ def _reader_of(path: Path) -> str:
         return "annotation_csv"
     if path.is_dir() or ending in TABLES or is_archive(path.name):
         return "table"
+    if how := unpacking(path.name):
+        raise InvalidInput(f"{path} is compressed.", cure=how, code="usage")
     known = ", ".join((*CSV, *TABLES, *ARCHIVES))
     cure = f"Give a folder or a file with one of {known}; other files need an entry of datasets with params.format."
     raise InvalidInput(f"{path} has no ending of a table.", cure=cure, code="usage")
 
 
-def add_task(
+def task_entry(
     shelf: Shelf, dataset: str, metrics: Sequence[str], *, name: str | None = None, prompt: str | None
-) -> Added:
-    """Add a task that sends a dataset's questions and scores the answers by these metrics.
+) -> NewEntry:
+    """Return the entry of a task that sends a dataset's questions and scores the answers by these metrics.
 
     Raises:
         InvalidInput: there is no metric, and no such task either; or a metric has no such profile.
-        NotFound: a metric is not registered. Nothing is written then: a task that was right stays so.
-        Conflict: the name is taken by another entry.
+        NotFound: a metric or the prompt is not registered.
     """
     wanted = name or dataset
     for metric in metrics:
@@ -70,6 +74,8 @@ def add_task(
     if not metrics and wanted not in shelf.catalogue.tasks:
         cure = "Say --metric, for example --metric anls; `vlmhyperbench registry ls metrics` lists them."
         raise InvalidInput("Nothing says how the answers are scored.", cure=cure, code="usage")
+    if prompt is not None:
+        shelf.catalogue.look_up(shelf.catalogue.prompts, "prompts", prompt)
     values: dict[str, JsonValue] = {"dataset": dataset}
     if metrics:
         values["metrics"] = list(metrics)
@@ -77,7 +83,7 @@ def add_task(
         values["prompt"] = prompt or PLAIN_PROMPT
     if wanted not in shelf.catalogue.tasks:
         values["scenarios"] = list(SCENARIOS)
-    return shelf.add("tasks", wanted, values, same=("dataset",))
+    return NewEntry(kind="tasks", name=wanted, values=values, same=("dataset",))
 
 
 def _check_metric(shelf: Shelf, reference: str) -> None:

@@ -39,6 +39,8 @@ class Benchmark(Strict):
     """Which rule was taken, and why."""
     lacks: Fact | None = None
     """What is official and not computed here."""
+    not_found: Fact | None = None
+    """Facts of the data (revision, licence, size) that were looked for and not found; all others were seen."""
     sources: Annotated[tuple[Annotated[str, Field(pattern=r"^https://")], ...], Field(min_length=1, max_length=10)]
     """Pages and files from which these facts were taken."""
     verified: Literal["fixture"] = "fixture"

@@ -30,7 +30,7 @@ from vlmhyperbench.registry.legacy_tables import (
     read_rows,
 )
 from vlmhyperbench.registry.schemas import ModelEntry
-from vlmhyperbench.registry.shelf import Shelf, slug_of
+from vlmhyperbench.registry.shelf import NewEntry, Shelf, slug_of
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
 BASE: Final = "vlm_base.csv"
@@ -45,17 +45,6 @@ _WITHOUT_EFFECT: Final = ("docker_image", "git_python_package", "python_package"
 _TRUTH: Final[Mapping[str, bool]] = {"": False, "false": False, "0": False, "true": True, "1": True}
 _PER_SAMPLE: Final = "by_id"
 """Aggregator of the first version that needs no group: every run has its measures by sample."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEntry:
-    """An entry that is made."""
-
-    kind: str
-    name: str
-    values: Mapping[str, JsonValue]
-    same: tuple[str, ...]
-    """Keys by which an earlier version of it is recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,8 @@ def check_name(name: str) -> None:
         InvalidInput: it is not the stem of a file of an entry.
     """
     if not _STEM.fullmatch(name) or name.endswith(OVERLAY):
-        message = "The name of an entry has 1 to 100 letters, digits, `.`, `_` and `-`, and does not end in .dev."
+        rule = "1 to 100 letters, digits, `.`, `_` and `-`, beginning with a letter or digit, not ending in .dev"
+        message = f"{name[:100]!r} is no name of an entry: {rule}."
         raise InvalidInput(message, cure="Choose another name.", code="bad_name")
 
 

@@ -19,10 +19,22 @@ from vlmhyperbench.files import write_whole
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import read_document
 from vlmhyperbench.registry.errors import RegistryErrors
-from vlmhyperbench.registry.loading import SUFFIX
+from vlmhyperbench.registry.loading import SUFFIX, check_name
 from vlmhyperbench.registry.schema_lines import with_schema_line, write_schemas
 
 _NO_SLUG: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEntry:
+    """An entry that is made."""
+
+    kind: str
+    name: str
+    values: Mapping[str, JsonValue]
+    """Values that replace those of the entry, if there is one."""
+    same: tuple[str, ...]
+    """Keys by which an entry of this name is known to be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,34 +58,53 @@ class Shelf:
     def add(self, kind: str, name: str, values: Mapping[str, JsonValue], *, same: Sequence[str]) -> Added:
         """Write an entry, beside what the user has written into it.
 
-        Args:
-            kind: Kind of entry.
-            name: Its name.
-            values: Values that replace those of the entry.
-            same: Keys by which an entry of this name is known to be the same.
-
         Raises:
             Conflict: the name is taken by another entry.
         """
+        return self.put([NewEntry(kind=kind, name=name, values=values, same=tuple(same))])[0]
+
+    def put(self, entries: Sequence[NewEntry]) -> list[Added]:
+        """Write entries, each beside what the user has written into it; none if one of them is refused.
+
+        Raises:
+            Conflict: a name is taken by another entry.
+        """
+        return [self._written(entry, values) for entry, values in [(entry, self.merged(entry)) for entry in entries]]
+
+    def merged(self, entry: NewEntry) -> dict[str, JsonValue]:
+        """Return the values that an entry will have, with what the user has written into it.
+
+        Raises:
+            InvalidInput: it is no name of an entry.
+            Conflict: the name is taken by another entry.
+        """
+        check_name(entry.name)
+        kind, name, file = entry.kind, entry.name, self._file(entry)
         roots = self.catalogue.origins.get((kind, name), ())
-        file = self.root / kind / f"{name}{SUFFIX}"
         if roots and self.root not in roots:
             message = f"The name {name!r} is that of a {SINGULAR[kind]} that came with the product."
             raise Conflict(
                 message, cure="Choose another: `vlmhyperbench registry add` takes --name.", code="name_taken"
             )
         known = read_entry(file) if file.exists() else {}
-        if known and any(known.get(key) != values.get(key) for key in same):
+        if known and any(known.get(key) != entry.values.get(key) for key in entry.same):
             message = f"The name {name!r} is that of another {SINGULAR[kind]}, in {file}."
             raise Conflict(
                 message,
                 cure="Choose another: `vlmhyperbench registry add` takes --name. Or remove that file.",
                 code="name_taken",
             )
-        merged = {**known, **values}
-        if merged != known:
-            write_entry(file, merged)
-        return Added(kind=kind, name=name, file=file, is_new=merged != known)
+        return {**known, **entry.values}
+
+    def _written(self, entry: NewEntry, values: Mapping[str, JsonValue]) -> Added:
+        file = self._file(entry)
+        is_new = not file.exists() or read_entry(file) != values
+        if is_new:
+            write_entry(file, values)
+        return Added(kind=entry.kind, name=entry.name, file=file, is_new=is_new)
+
+    def _file(self, entry: NewEntry) -> Path:
+        return self.root / entry.kind / f"{entry.name}{SUFFIX}"
 
 
 def slug_of(text: str) -> str:

@@ -81,3 +81,56 @@ def test_the_exit_code_of_a_check_says_whether_a_run_would_be_spoilt(
     error = output(capsys)["data"]
     assert isinstance(error, dict)
     assert error["code"] == "wrong_hash"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("quiz.csv", "question,answr\n2+2?,4\n", "answer"),
+        ("quiz.csv", "question,answer\n2+2?,4\n3+3?,6,7\n", "quiz.csv:3"),
+        ("quiz.jsonl", '{"question": "2+2?", "answer": "4"}\n{"question": ', "quiz.jsonl:2"),
+        ("quiz.jsonl", '{"text": "2+2?"}\n', "neither question nor images"),
+        ("quiz.jsonl", "", "no row"),
+        ("quiz.parquet", "PAR1 and no more", "quiz.parquet"),
+        ("quiz.jsonl.zst", "(compressed)", "zstd -d quiz.jsonl.zst"),
+        ("quiz.zip", "PK", "quiz.zip"),
+        ("quiz.jsonl", '{"id": 1, "question": "?"}\n{"id": 1, "question": "!"}\n', "quiz.jsonl:1 and again at"),
+    ],
+)
+def test_questions_that_cannot_be_read_are_refused_before_anything_is_written(
+    registry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, place: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    for command in (["registry", "add", "dataset"], ["run", "--model", "simulated-instant", "--detach", "--data"]):
+        assert main([*command, str(tmp_path / name), "--metric", "anls", "--json"]) == 2, command
+        error = output(capsys)["data"]
+        assert isinstance(error, dict)
+        assert place in f"{error['message']} {error['cure']}"
+    assert list((tmp_path / "home" / "registries").rglob("*.yaml")) == []
+
+
+def test_a_task_that_is_refused_leaves_no_dataset_behind(
+    registry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "quiz.csv").write_text("question,answer\n2+2?,4\n")
+    for flags in (["--metric", "anlss"], ["--metric", "anls", "--prompt", "document-qs"], ["--name", "../evil"]):
+        assert main(["registry", "add", "dataset", str(tmp_path / "quiz.csv"), *flags, "--json"]) == 2
+        assert {"anlss", "document-qs", "../evil"} & set(str(output(capsys)["data"]).split("'"))
+    assert list((tmp_path / "home" / "registries").rglob("*.yaml")) == []
+
+
+def test_a_folder_with_several_splits_is_registered_by_one_of_them_and_a_mapping_of_the_user_is_kept(
+    registry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tables.write_hub(tmp_path / "hub")
+    assert main(["registry", "add", "dataset", str(folder), "--json"]) == 2
+    capsys.readouterr()
+    assert main(["registry", "add", "dataset", str(folder), "--split", "test", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["data", "preview", "hub", "--samples", "1", "--json"]) == 0
+    assert "What stands in line 0" in str(output(capsys))
+    (tmp_path / "own.jsonl").write_text('{"text": "2+2?"}\n')
+    (registry / "own.yaml").write_text(
+        f"type: table\npath: {tmp_path / 'own.jsonl'}\nparams: {{columns: {{question: text}}}}\n"
+    )
+    assert main(["registry", "add", "dataset", str(tmp_path / "own.jsonl"), "--json"]) == 0

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from PIL import Image as Pillow
 
+from tests.support.wording import Wording
 from vlmhyperbench.data.checking import Checked, check_dataset
+from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.previewing import preview_dataset
 from vlmhyperbench.data.samples import Selection
 from vlmhyperbench.domain.specs import DatasetSpec, Limits
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.storage import open_storage
 
 
 def picture(shade: int, *, size: tuple[int, int] = (8, 4), form: str = "PNG") -> bytes:
@@ -82,6 +85,18 @@ def test_what_would_spoil_a_run_is_found(tmp_path: Path) -> None:
         "leak",
         "doubled_key",
     }
+
+
+def test_a_key_of_two_rows_is_refused_with_the_place_of_each(tmp_path: Path, wording: Wording) -> None:
+    rows = [row("1", "a.png"), row("x", "a.png"), row("2", "a.png"), row("x", "a.png", "Which?")]
+    spec, file = spec_of(tmp_path, rows, {"a.png": picture(1)}), tmp_path / "rows.jsonl"
+    with pytest.raises(InvalidInput) as refused:
+        index(spec, Limits(), open_storage(str(tmp_path / "storage")))
+    assert refused.value.code == "doubled_key"
+    assert f"'x' at {file}:2 and again at {file}:4" in refused.value.message
+    wording(refused.value, TMP=tmp_path)
+    detail = check_dataset(spec, Limits()).findings["doubled_key"].detail
+    assert detail == f"'x' is the key of {file}:2 and of {file}:4"
 
 
 def test_a_dataset_without_faults_has_no_findings(tmp_path: Path) -> None:

@@ -107,6 +107,31 @@ async def test_a_tag_is_the_commit_behind_it_and_precedes_a_branch_of_its_name(p
     assert (await pin(source_of(project, "v1"))).source.commit == first
 
 
+async def test_a_tag_that_was_moved_changes_no_pin_and_a_commit_that_is_gone_fails_by_its_name(
+    project, pin, workshop, tmp_path
+):
+    first, bare = commit(project), tmp_path / "bare.git"
+    git(project, "tag", "v1")
+    git(tmp_path, "clone", "--quiet", "--bare", str(project), str(bare))
+    pinned = await pin(source_of(bare, "v1"))
+    (project / "theirs.py").write_text("VERSION = 2\n")
+    git(project, "commit", "--quiet", "--all", "--amend", "--message", "Rewrite it")
+    git(project, "tag", "--force", "v1")
+    git(project, "push", "--quiet", "--force", str(bare), "main", "v1")
+    moved = (await pin(source_of(bare, "v1"))).source.commit
+    assert moved != first == pinned.source.commit
+    old = GitPackage(name="my-bench", url=bare.as_uri(), commit=first)
+    code = "import theirs; print(theirs.VERSION)"
+    output, _ = await imported(old, workshop_in(tmp_path / "elsewhere"), code)
+    assert output == "1"
+    git(bare, "gc", "--quiet", "--prune=now")
+    with pytest.raises(NotFound) as gone:
+        await imported(old, workshop_in(tmp_path / "later"), code)
+    assert gone.value.code == "no_ref"
+    assert first in gone.value.message
+    assert (await imported(old, workshop, code))[0] == "1", "the wheel that the pin built is kept"
+
+
 async def test_a_commit_that_no_branch_has_any_more_is_still_built(project, pin):
     first = commit(project)
     git(project, "commit", "--quiet", "--amend", "--message", "Another")

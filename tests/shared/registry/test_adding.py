@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.shared.registry.writing import Shelf as Plugins
 from tests.shared.registry.writing import write
 from tests.support.gguf import part, vocabulary, whole
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
-from vlmhyperbench.registry.adding import add_dataset, add_metric, add_task
+from vlmhyperbench.registry.adding import add_metric, dataset_entry, task_entry
 from vlmhyperbench.registry.adding_models import add_model, pin_made
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import RegistryErrors
@@ -129,8 +128,8 @@ def test_names_that_are_taken_are_not_taken_over(tmp_path: Path, weights: Path) 
 def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
     csv = tmp_path / "mine.csv"
     csv.write_text("question,answer\n2+2?,4\n")
-    data = add_dataset(shelf(tmp_path), csv)
-    task = add_task(shelf(tmp_path), data.name, ["cer"], prompt=None)
+    entry = dataset_entry(csv)
+    data, task = shelf(tmp_path).put([entry, task_entry(shelf(tmp_path), entry.name, ["cer"], prompt=None)])
     assert (data.name, task.name) == ("mine", "mine")
     text = task.file.read_text()
     assert "dataset: mine" in text
@@ -150,6 +149,7 @@ def test_a_csv_becomes_a_data_set_and_a_task(tmp_path: Path) -> None:
         ("mine.v1/", "mine", "table"),
         ("old/annotation.csv", "old", "annotation_csv"),
         ("mine.json", None, None),
+        ("mine.csv.zst", None, None),
     ],
 )
 def test_questions_are_read_by_what_they_are(tmp_path: Path, name: str, entry: str | None, kind: str | None) -> None:
@@ -162,32 +162,44 @@ def test_questions_are_read_by_what_they_are(tmp_path: Path, name: str, entry: s
     given = path.parent if path.name == "annotation.csv" else path
     if kind is None:
         with pytest.raises(InvalidInput):
-            add_dataset(shelf(tmp_path), given)
+            dataset_entry(given)
         return
-    added = add_dataset(shelf(tmp_path), given)
-    written = yaml.safe_load(added.file.read_text())
-    assert (added.name, written) == (entry, {"type": kind, "path": str(given)})
+    made = dataset_entry(given)
+    assert (made.name, made.values) == (entry, {"type": kind, "path": str(given)})
+    assert dataset_entry(given, split="test").values["split"] == "test"
 
 
 def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
-        add_task(shelf(tmp_path), "d", [], name="new", prompt=None)
+        task_entry(shelf(tmp_path), "d", [], name="new", prompt=None)
     own = tmp_path / "own" / "tasks"
     own.mkdir(parents=True)
     (own / "new.yaml").write_text("dataset: d\nprompt: p\nmetrics: [anls]\nreports: [html]\nscenarios: [single]\n")
-    assert add_task(shelf(tmp_path), "d", [], name="new", prompt=None).is_new is False
-    add_task(shelf(tmp_path), "d", ["cer"], name="new", prompt="document-qa")
+    [same] = shelf(tmp_path).put([task_entry(shelf(tmp_path), "d", [], name="new", prompt=None)])
+    assert same.is_new is False
+    shelf(tmp_path).put([task_entry(shelf(tmp_path), "d", ["cer"], name="new", prompt="document-qa")])
     task = read(tmp_path).tasks["new"]
     assert (task.metrics, task.prompt, task.scenarios) == (("cer",), "document-qa", ("single",))
 
 
-@pytest.mark.parametrize("metric", ["nope", "cer@nope", "nope@ocr:1.0.0"])
-def test_a_metric_that_there_is_not_spoils_no_task(tmp_path: Path, metric: str) -> None:
-    task = add_task(shelf(tmp_path), "d", ["cer@ocr:1.0.0"], prompt=None)
-    before = task.file.read_text()
+@pytest.mark.parametrize(
+    ("metric", "prompt"), [("nope", None), ("cer@nope", None), ("nope@ocr:1.0.0", None), ("cer", "document-qs")]
+)
+def test_a_metric_or_a_prompt_that_there_is_not_makes_no_task(tmp_path: Path, metric: str, prompt: str | None) -> None:
+    assert task_entry(shelf(tmp_path), "d", ["cer@ocr:1.0.0"], prompt="document-qa").name == "d"
     with pytest.raises((InvalidInput, NotFound)):
-        add_task(shelf(tmp_path), "d", ["cer", metric], prompt=None)
-    assert task.file.read_text() == before
+        task_entry(shelf(tmp_path), "d", ["cer", metric], prompt=prompt)
+
+
+def test_entries_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("question,answer\n2+2?,4\n")
+    entry = dataset_entry(tmp_path / "mine.csv")
+    taken = tmp_path / "own" / "tasks" / "mine.yaml"
+    taken.parent.mkdir(parents=True)
+    taken.write_text("dataset: others\nprompt: document-qa\nmetrics: [anls]\n")
+    with pytest.raises(Conflict):
+        shelf(tmp_path).put([entry, task_entry(shelf(tmp_path), entry.name, ["cer"], prompt=None)])
+    assert not (tmp_path / "own" / "datasets").exists()
 
 
 def test_a_metric_is_registered_by_its_class(tmp_path: Path) -> None:

@@ -60,12 +60,31 @@ def test_a_file_of_two_encodings_is_refused_at_its_line(tmp_path: Path) -> None:
         ("a.arrow", b"\xff\xff\xff\xff\x10\0\0\0", "a.arrow"),
         ("a.arrow", b"", "a.arrow"),
         ("a.zip", b"PK", "a.zip"),
+        ("a.csv.zst", b"\x28\xb5\x2f\xfd", "a.csv.zst is compressed"),
+        ("a.jsonl.GZ", b"\x1f\x8b", "a.jsonl.GZ is compressed"),
     ],
 )
 def test_a_malformed_file_is_refused_with_its_place(tmp_path: Path, name: str, content: bytes, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         list(dataset(tmp_path / name, content))
     assert place in refused.value.message
+
+
+def test_compressed_tables_are_refused_with_the_command_that_unpacks_them(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data" / "test.jsonl.zst"
+    file.write_bytes(b"\x28\xb5\x2f\xfd")
+    for source in (
+        DatasetSource(path=file),
+        DatasetSource(path=file, params={"format": "jsonl"}),
+        DatasetSource(path=tmp_path, params={"files": "data/*"}),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            TableDataset(source)
+        assert "`zstd -d test.jsonl.zst`" in str(refused.value.cure)
+    with pytest.raises(NotFound) as missing:
+        TableDataset(DatasetSource(path=tmp_path))
+    assert "`zstd -d test.jsonl.zst`" in str(missing.value.cure)
 
 
 def test_names_with_control_characters_are_refused_where_they_would_be_metadata(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import yaml
 
+from vlmhyperbench_sdk.compressed import unpacking
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_table_datasets.parquet_rows import labels_of
@@ -149,9 +150,10 @@ def _by_names(folder: Path) -> dict[str, list[Path]]:
             for path in files:
                 splits.setdefault(_split_of(path.relative_to(folder)), []).append(path)
             return splits
+    unpack = next((how for path in every if (how := unpacking(path.name))), None)
     raise NotFound(
         f"{folder} has no table: none of its files ends with {', '.join(SUFFIXES)}.",
-        cure="Name the folder with the data, or the file.",
+        cure=unpack or "Name the folder with the data, or the file.",
     )
 
 

@@ -182,6 +182,7 @@ def sample_of(row: Row, columns: Columns, facts: Facts, root: Path) -> Sample:
         images=images,
         references=tuple(references),
         metadata=metadata,
+        location=row.location,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vlmhyperbench_sdk.compressed import unpacking
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.protocols import DatasetSource
 from vlmhyperbench_table_datasets.arrow_rows import ArrowTable
@@ -61,6 +62,8 @@ def open_table(source: DatasetSource) -> Opened:
 def _table(chosen: Chosen, path: Path, source: DatasetSource) -> Table:
     params = source.params
     root = path if path.is_dir() else path.parent
+    if how := unpacking(chosen.files[0].name):
+        raise InvalidInput(f"{chosen.files[0]} is compressed.", cure=how)
     form = _text(params, "format") or FORMATS.get(chosen.files[0].suffix.lower(), "")
     match form:
         case "parquet":

@@ -9,7 +9,8 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue, Measures
 from vlmhyperbench_text_metrics.ifeval import IfEval
 from vlmhyperbench_text_metrics.instructions import CHECKS, UNCHECKED
 
-NO_COMMA, TITLE, OTHER = "punctuation:no_comma", "detectable_format:title", UNCHECKED[0]
+CAPITALS = "change_case:capital_word_frequency"
+NO_COMMA, TITLE, OTHER = "punctuation:no_comma", "detectable_format:title", "change_case:english_capital"
 
 
 def _measured(profile: str, response: str, *instructions: tuple[str, JsonObject]) -> Measures:
@@ -53,6 +54,8 @@ EXAMPLES: list[tuple[str, JsonObject, str, str]] = [
     ("combination:repeat_prompt", {"prompt_to_repeat": " Say it. "}, "\nSAY it. Done", "I say it."),
     ("startend:end_checker", {"end_phrase": "The End"}, '"so the end" ', "the end."),
     ("startend:quotation", {}, ' "a" ', '"'),
+    (CAPITALS, {"capital_frequency": 3, "capital_relation": "at least"}, "IT'S. So U.S. it is", "NASA, OK, It's A1c"),
+    (CAPITALS, {"capital_frequency": 2, "capital_relation": "less than"}, "STOP! stop", "I CANNOT"),
     (NO_COMMA, {}, "a; b", "a, b"),
 ]
 
@@ -68,8 +71,24 @@ def test_every_instruction_of_the_benchmark_is_checked_or_left_out_by_name() -> 
     assert {name for name, *_ in EXAMPLES} == set(CHECKS)
     assert len(CHECKS) + len(UNCHECKED) == 25
     assert set(UNCHECKED).isdisjoint(CHECKS)
-    for name in UNCHECKED:
-        assert name in str(IfEval.__doc__)
+    for name, reason in UNCHECKED.items():
+        assert f"| `{name}` |" in str(IfEval.__doc__)
+        assert f"`{reason}` |" in str(IfEval.__doc__)
+
+
+def test_words_in_capitals_are_those_of_the_tokenizer_of_the_authors() -> None:
+    """Contractions are two words, as NLTK's tokenizer has them, also before the full stop of a sentence."""
+    for text, count in [
+        ("IT'S. NO", 3),
+        ('"GONNA."', 2),
+        ("U.S.A. ok", 1),
+        ("A  \n B", 2),
+        ("ÄÖ 1 a", 1),
+        ("3D X2", 2),
+    ]:
+        for relation, holds in (("at least", 1.0), ("less than", 0.0)):
+            arguments: JsonObject = {"capital_frequency": count, "capital_relation": relation}
+            assert _measured("prompt_strict", text, (CAPITALS, arguments)).values == [holds], text
 
 
 def test_the_loose_reading_forgives_a_first_and_a_last_line_and_asterisks() -> None:
@@ -102,9 +121,10 @@ def test_a_prompt_weighs_as_many_as_it_has_instructions_only_at_instruction_leve
         (
             {"instruction_id_list": [NO_COMMA, OTHER], "kwargs": [{}, {}]},
             "prompt_loose",
-            "unchecked_instruction",
+            "unchecked_english_capital",
         ),
-        ({"instruction_id_list": [UNCHECKED[0]], "kwargs": [{}]}, "instruction_strict", "unchecked_instruction"),
+        ({"instruction_id_list": [OTHER], "kwargs": [{}]}, "instruction_strict", "unchecked_english_capital"),
+        ({"instruction_id_list": [NO_COMMA, "x:y"], "kwargs": [{}, {}]}, "instruction_loose", "unknown_instruction"),
         ({"instruction_id_list": [NO_COMMA, OTHER], "kwargs": [{}, {}]}, "instruction_strict", None),
     ],
 )
@@ -114,7 +134,18 @@ def test_what_cannot_be_checked_is_unscored_with_a_reason(about: JsonObject, pro
     assert measures.values == [1.0 if reason is None else None]
 
 
-@pytest.mark.parametrize("text", ["\n" * 300_000, " " * 300_000, "<<" * 150_000, "[" * 300_000, "*\n\n" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 300_000,
+        " " * 300_000,
+        "<<" * 150_000,
+        "[" * 300_000,
+        "a. " * 100_000,
+        "." + " )" * 100_000,
+        "*\n\n" * 100_000,
+    ],
+)
 def test_a_long_response_takes_time_in_proportion(text: str) -> None:
     """A search that grows with the square of the length takes hours here."""
     for name, arguments, *_ in EXAMPLES:

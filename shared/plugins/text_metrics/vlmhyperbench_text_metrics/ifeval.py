@@ -8,12 +8,12 @@ from typing import ClassVar
 from vlmhyperbench_sdk.params import check_profile
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_sdk.types import JsonObject, Measures
-from vlmhyperbench_text_metrics.instructions import CHECKS, BadArguments, is_followed, variants
+from vlmhyperbench_text_metrics.instructions import CHECKS, UNCHECKED, BadArguments, is_followed, variants
 from vlmhyperbench_text_metrics.judged import texts_of
 from vlmhyperbench_text_metrics.pairs import share
 
 NO_INSTRUCTIONS = "no_instructions"
-UNCHECKED_INSTRUCTION = "unchecked_instruction"
+UNKNOWN_INSTRUCTION = "unknown_instruction"
 BAD_INSTRUCTION = "bad_instruction"
 
 
@@ -36,17 +36,26 @@ class IfEval:
 
     ## Instructions that are not checked
 
-    Of the 25 instructions, 20 are checked. Five need what this package does not have, and are left out by name:
-    `length_constraints:number_sentences` and `change_case:capital_word_frequency` (the trained splitter of NLTK),
-    `language:response_language`, `change_case:english_capital` and `change_case:english_lowercase` (langdetect, whose
-    guess is random unless it is seeded, which the script does not do). So 662 of the 834 instructions of the data are
-    checked, and 387 of its 541 prompts have a value at prompt level. **These numbers are not those of papers, which are
-    over all prompts.**
+    Of the 25 instructions, 21 are checked. Four need what no program decides the same way twice or without a trained
+    model, and are left out by name; the reason of an unscored sample says which it has:
+
+    | Instruction | What its check needs | Reason |
+    |---|---|---|
+    | `length_constraints:number_sentences` | the trained splitter of NLTK, whose data is downloaded apart |
+        `unchecked_number_sentences` |
+    | `language:response_language` | langdetect, whose guess is random: the script does not seed it |
+        `unchecked_response_language` |
+    | `change_case:english_capital` | the same | `unchecked_english_capital` |
+    | `change_case:english_lowercase` | the same | `unchecked_english_lowercase` |
+
+    So 687 of the 834 instructions of the data are checked, and 405 of its 541 prompts have a value at prompt
+    level. **These numbers are not those of papers, which are over all prompts.**
 
     ## Bad input
 
-    A prompt with an instruction that is not checked is unscored at prompt level (`unchecked_instruction`); at
-    instruction level the other instructions count, and it is unscored if there are none. A sample without
+    A prompt with an instruction that is not checked is unscored at prompt level; at instruction level the other
+    instructions count, and it is unscored if there are none. A prompt with an instruction that IFEval does not have is
+    unscored at both (`unknown_instruction`). A sample without
     `instruction_id_list` is unscored (`no_instructions`), and one whose arguments are missing or of another type too
     (`bad_instruction`); the script draws a random argument then. A blank response follows no instruction.
 
@@ -55,7 +64,8 @@ class IfEval:
     | Tool | Difference |
     |---|---|
     | google-research, `instruction_following_eval` | keywords are regular expressions there, which differs for none of
-        the data; two prompts count `#` and `!`, for which the script draws a random letter instead |
+        the data; two prompts count `#` and `!`, for which the script draws a random letter instead; words in capitals
+        are counted by the same tokenizer, without the trained splitter of sentences before it |
     | lm-evaluation-harness 0.4, `ifeval` | as google-research; arguments that are null are left out first, as here |
     """
 
@@ -76,7 +86,7 @@ class IfEval:
         return MetricDescription(
             name="ifeval",
             profile=self._profile,
-            version="1.0.0",
+            version="1.1.0",
             title=f"IFEval, {self._profile.replace('_', ' level, ')}",
             kind="text",
             unit="1",
@@ -123,8 +133,11 @@ class IfEval:
         if not isinstance(arguments, (list, tuple)) or len(arguments) != len(names):
             return BAD_INSTRUCTION
         checked = [(name, own) for name, own in zip(names, arguments, strict=True) if name in CHECKS]
-        if not checked or (self._is_of_prompts and len(checked) < len(names)):
-            return UNCHECKED_INSTRUCTION
+        left_out = [UNCHECKED.get(name, UNKNOWN_INSTRUCTION) for name in names if name not in CHECKS]
+        if UNKNOWN_INSTRUCTION in left_out:
+            return UNKNOWN_INSTRUCTION
+        if left_out and (self._is_of_prompts or not checked):
+            return left_out[0]
         texts = variants(response) if self._is_loose else [response]
         try:
             return [
