@@ -4,17 +4,22 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
 
 from tests.api.conftest import Served
-from tests.support.builders import add_worker
+from tests.support.builders import add_run, add_shard, add_worker, run_spec
 from tests.support.processes import eventually
-from vlmhyperbench.db import artifacts, runs, workers
+from vlmhyperbench.db import artifacts, claims, held_models, runs, workers
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench_api.openapi import description
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +117,57 @@ async def test_workers_are_listed_with_their_devices_and_stale_ones_are_marked(a
     assert [device["kind"] for device in result[str(fresh)]["devices"]] == ["cpu"]
 
 
+async def _workers(api: Served, project: str) -> dict[str, dict[str, Any]]:
+    key = await api.add_key(project=project)
+    answer = await api.http.get("/workers?limit=500", headers={"X-API-Key": key})
+    assert answer.status_code == 200, answer.text
+    return {item["id"]: item for item in answer.json()["items"]}
+
+
+async def test_a_worker_shows_its_job_and_what_it_keeps_loaded_by_name(api: Served) -> None:
+    project, name = f"p{uuid4().hex[:12]}", "بطاقة <b>"
+    spec = run_spec(model_name=name)
+    held = ModelTarget(model="asked", version="1", backend="simulated", backend_class="simulated", quantization="q4")
+    async with api.database.transaction() as session:
+        run = await add_run(session, name="mine", project_id=project, spec=spec)
+        shard = await add_shard(session, run=run, end=100)
+        worker = (
+            await session.execute(text("SELECT worker_id FROM job WHERE id = :id"), {"id": shard.job_id})
+        ).scalar()
+        digests = [spec.target_digest, digest_of(held), "0" * 64]
+        await claims.set_resident(session, worker, digests)
+        await held_models.ask_to_load(
+            session,
+            project,
+            "asked",
+            target=held.model_dump(mode="json"),
+            digest=digests[1],
+            is_pinned=False,
+            by="anna",
+        )
+    for _ in range(2):  # from the database, then from what the process remembers
+        shown = (await _workers(api, project))[str(worker)]
+        assert shown["resident"] == [
+            {"digest": digest, "name": known} for digest, known in zip(digests, [name, "asked (q4)", None], strict=True)
+        ]
+    (job,) = shown["jobs"]
+    assert (job["kind"], job["state"], job["name"], job["total"]) == ("GENERATE", "RUNNING", "mine", 100)
+    assert (job["run_id"], job["experiment_id"]) == (str(run.id), None)
+
+
+async def test_a_job_and_a_model_of_another_project_have_no_name(api: Served) -> None:
+    async with api.database.transaction() as session:
+        run = await add_run(session, project_id=f"p{uuid4().hex[:12]}", spec=run_spec(model_name="secret"))
+        shard = await add_shard(session, run=run)
+        worker = (
+            await session.execute(text("SELECT worker_id FROM job WHERE id = :id"), {"id": shard.job_id})
+        ).scalar()
+        await claims.set_resident(session, worker, [run.pinned_spec().target_digest])
+    shown = (await _workers(api, f"p{uuid4().hex[:12]}"))[str(worker)]
+    assert [target["name"] for target in shown["resident"]] == [None]
+    assert [(job["name"], job["run_id"]) for job in shown["jobs"]] == [(None, None)]
+
+
 async def test_a_device_in_quarantine_is_shown_with_its_reason_and_released_by_a_person(api: Served) -> None:
     async with api.database.transaction() as session:
         worker_id = await add_worker(session, name="broken")
@@ -141,6 +197,22 @@ async def test_registry_entries_are_listed_and_shown_with_their_file(api: Served
     shown = (await api.http.get("/registry/experiments/demo")).json()
     assert shown["file"] == "experiments/demo.yaml"
     assert shown["entry"]
+    assert shown["text"] == (ROOT / "registries/experiments/demo.yaml").read_text("utf-8")
+
+
+async def test_a_registry_entry_has_its_values_with_origins_and_the_entries_that_use_it(api: Served) -> None:
+    shown = (await api.http.get("/registry/tasks/document-qa")).json()
+    origins = {value["path"]: value["origin"] for value in shown["values"]}
+    assert origins["dataset"].startswith("tasks/document-qa.yaml:")
+    assert origins["on_invalid"] == "default"
+    assert {"kind": "experiments", "name": "demo"} in shown["used_by"]
+    made = {"name": f"mine-{uuid4().hex[:8]}", "dataset": "synthetic-questions", "prompt": "document-qa"}
+    headers = {"X-API-Key": await api.add_key(project=made["name"])}
+    task = (await api.http.post("/tasks", json={**made, "metrics": ["exact_match"]}, headers=headers)).json()
+    stored = {value["path"]: value["origin"] for value in task["values"]}
+    assert stored["dataset"].startswith(f"database/tasks/{made['name']}@1:")
+    prompt = (await api.http.get("/registry/prompts/document-qa", headers=headers)).json()
+    assert {"kind": "tasks", "name": made["name"]} in prompt["used_by"]
 
 
 async def test_a_broken_registry_entry_is_listed_with_file_and_line(database: Database, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import hashlib
 import io
 import json
 import re
+import secrets
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,13 +20,14 @@ import polars
 import pytest
 from sqlalchemy import text
 
-from tests.api.conftest import Served
+from tests.api.conftest import PEPPER, Served
 from tests.api.test_files_and_workers import _add_file, _run
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.cli.stack import page_link
 from vlmhyperbench.data.images import image_key
 from vlmhyperbench.db import api_keys, manifests
-from vlmhyperbench.domain.api_keys import prefix_of
+from vlmhyperbench.domain.api_keys import hmac_of, prefix_of
+from vlmhyperbench.domain.tickets import Purpose, write_ticket
 from vlmhyperbench.local.supervisor.home import Home
 
 pytestmark = pytest.mark.anyio
@@ -96,6 +99,24 @@ async def test_a_link_opens_one_session_and_the_key_s_scopes_bound_it(api: Serve
         assert refused.status_code == 403
     refused = await api.http.post("/tickets", headers={"X-API-Key": await api.add_key("registry:read")})
     assert refused.status_code == 403
+
+
+async def test_a_link_that_has_expired_opens_nothing_and_names_the_cure(api: Served) -> None:
+    purposes: tuple[tuple[Purpose, int], ...] = (("ticket", -1), ("session", 600))
+    for purpose, left_s in purposes:  # one that has expired, and what is no ticket
+        text = write_ticket(
+            purpose,
+            prefix=prefix_of(api.key) or "",
+            expires_at=int(time.time()) + left_s,
+            nonce=secrets.token_urlsafe(16),
+            pepper=PEPPER,
+            key_hmac=hmac_of(api.key, PEPPER),
+        )
+        async with _browser(api) as browser:
+            answer = await browser.get("/sign-in", params={"ticket": text})
+            assert (answer.status_code, dict(browser.cookies)) == (401, {})
+        assert "This link has ended." in answer.text
+        assert "vlmhyperbench status" in answer.text
 
 
 async def test_a_session_writes_only_from_its_own_page(api: Served) -> None:

@@ -67,6 +67,21 @@ async def test_a_log_is_read_from_its_end_in_ranges_and_by_search(api: Served, s
     assert ([line["no"] for line in found["lines"]], found["matching"]) == ([77, *range(770, 780)], 11)
 
 
+async def test_lines_beyond_the_end_of_a_log_are_none_and_rubbish_is_refused(api: Served, shard: Shard) -> None:
+    log_id = await _add(api, shard, "log", "engine.log", "\n".join(LINES).encode())
+    empty_id = await _add(api, shard, "log", "worker.log", b"")
+    path = f"/runs/{shard.run.id}/logs/{log_id}"
+    for after in (1000, 1001, 10**9, 2**63 - 1):
+        found = (await api.http.get(path, params={"after": after})).json()
+        assert (found["lines"], found["total"], found["next"]) == ([], 1000, None)
+    empty = (await api.http.get(f"/runs/{shard.run.id}/logs/{empty_id}")).json()
+    assert (empty["lines"], empty["total"]) == ([], 0)
+    rubbish = ({"after": "-1"}, {"after": "x"}, {"after": "9" * 30}, {"limit": "0"}, {"limit": "2001"}, {"q": "a\0"})
+    for wrong in rubbish:
+        answer = await api.http.get(path, params=wrong)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input"), wrong
+
+
 async def test_logs_name_what_wrote_them(api: Served, shard: Shard) -> None:
     for writer in ("engine", "gateway", "worker"):
         await _add(api, shard, "log", f"{writer}-{shard.claim_id}.log", b"x")

@@ -13,7 +13,8 @@ import websockets
 from tests.api.conftest import Served, serving
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.settings import Settings, Timers
+from vlmhyperbench.domain.timers import Timers
+from vlmhyperbench.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -194,3 +194,19 @@ def test_health_says_what_doctor_says(browser: Browser, dashboard: Dashboard, fa
         passed = page.get_by_role("region", name="Passed checks")
         for check in ("database", "Redis", "storage", "clock", "scheduler", "workers", "versions", "registries"):
             expect(passed.get_by_role("rowheader", name=check)).to_be_visible()
+
+
+def test_a_registry_entry_shows_origins_its_yaml_and_where_it_is_used(
+    browser: Browser, dashboard: Dashboard, faults: list[str]
+) -> None:
+    with opened(browser, dashboard, "/registry/tasks/synthetic-questions", faults) as page:
+        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="prompt", exact=True))
+        expect(row).to_contain_text("tasks/synthetic-questions.yaml:")
+        page.get_by_label("Filter: Effective value").fill("default")
+        expect(page.get_by_role("rowheader", name="on_invalid")).to_be_visible()
+        expect(page.get_by_role("region", name="YAML", exact=True)).to_contain_text("dataset: synthetic-questions")
+        page.get_by_role("link", name="its runs").click()
+        expect(page.get_by_role("link", name="second")).to_be_visible()
+        page.goto(f"{dashboard.url}/registry/datasets/synthetic-questions")
+        page.get_by_role("link", name="synthetic-questions", exact=True).click()
+        expect(page.get_by_role("link", name="tasks", exact=True)).to_be_visible()

@@ -1,4 +1,4 @@
-"""Images of older code are replaced by new ones on the same volumes: nothing is lost, and open runs go on."""
+"""Images of older code are replaced by new ones on the same volumes, whose copy is put back later: nothing is lost."""
 
 from __future__ import annotations
 
@@ -54,6 +54,16 @@ def upgrade(stack: Composed, copy: Path) -> None:
     stack.up()
 
 
+def restore(stack: Composed, copy: Path) -> None:
+    """Put a copy of the volumes in the place of what they have, as docs/deploy/backup.md says."""
+    stack.compose("down", "--volumes")
+    stack.compose("create", "--pull", "never")
+    volumes = [f"--volume={stack.project}_{name}:/to/{name}" for name in ("postgres", "home")]
+    tar = ("--entrypoint", "tar", f"--volume={copy.parent}:/from:ro", f"{IMAGES}-api")
+    docker("run", "--rm", "--user=0", "--network=none", *volumes, *tar, "-C", "/to", "-xf", f"/from/{copy.name}")
+    stack.up()
+
+
 def run(stack: Composed, *words: str) -> str:
     """Submit a run by the command line of the stack's own version, and return its id."""
     until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
@@ -91,6 +101,7 @@ def test_an_upgrade_keeps_ended_runs_and_open_ones_go_on(tmp_path: Path) -> None
         until(lambda: len(facts(stack, opened)) >= 40, "40 answers", PATIENCE_S)
         replaced = {container["Id"] for container in stack.containers("api") + stack.containers("inference-cpu")}
 
+        copied_at_least = set(facts(stack, opened))
         upgrade(stack, tmp_path / "before.tar")
         with tarfile.open(tmp_path / "before.tar") as copied:
             assert {"./postgres/PG_VERSION", "./home/storage"} <= set(copied.getnames())
@@ -108,4 +119,9 @@ def test_an_upgrade_keeps_ended_runs_and_open_ones_go_on(tmp_path: Path) -> None
         assert set(kept) <= set(facts(stack, opened))
         assert len(facts(stack, opened)) == len({(phase, ordinal) for phase, ordinal, _ in facts(stack, opened)})
         assert end_of(stack, run(stack, *SHORT)) == "SUCCEEDED"
+        restore(stack, tmp_path / "before.tar")  # the copy of the older version, which is migrated
+        until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
+        assert (report(stack, ended, tmp_path / "back")[1], facts(stack, ended)) == (files, answers)
+        assert end_of(stack, opened) == "SUCCEEDED"
+        assert copied_at_least <= set(facts(stack, opened))
         audit(stack)  # type: ignore[arg-type]  # what it asks is only `query`

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from vlmhyperbench.domain.tiers import TierPolicy
-from vlmhyperbench.settings import Settings, Timers
+from vlmhyperbench.domain.timers import Timers
+from vlmhyperbench.settings import Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 

@@ -129,6 +129,7 @@ async def add_shard(
             phase=phase,
             range_start=start,
             range_end=end,
+            target_digest=owner.pinned_spec().target_digest,
             params=dict(params or {}),
             priority=0,
             attempt_id=uuid4(),

@@ -22,6 +22,7 @@ from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.attempts import Attempts
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.sample_tables import SampleTables
+from vlmhyperbench_api.target_names import TargetNames
 from vlmhyperbench_api.thumbnails import Thumbnails
 
 Key = TypeVar("Key", bound=BaseModel)
@@ -84,6 +85,12 @@ def thumbnails_of(connection: HTTPConnection) -> Thumbnails:
     return thumbnails
 
 
+def target_names_of(connection: HTTPConnection) -> TargetNames:
+    """Return the names of targets that the process has read."""
+    target_names: TargetNames = connection.app.state.target_names
+    return target_names
+
+
 async def _session(runtime: Annotated[Runtime, Depends(runtime_of)]) -> AsyncIterator[AsyncSession]:
     async with runtime.database.transaction() as session:
         yield session
@@ -93,6 +100,7 @@ RuntimeOf = Annotated[Runtime, Depends(runtime_of)]
 RegistriesOf = Annotated[Registries, Depends(registries_of)]
 AttemptsOf = Annotated[Attempts, Depends(attempts_of)]
 SampleTablesOf = Annotated[SampleTables, Depends(sample_tables_of)]
+TargetNamesOf = Annotated[TargetNames, Depends(target_names_of)]
 ThumbnailsOf = Annotated[Thumbnails, Depends(thumbnails_of)]
 AnswerFilesOf = Annotated[AnswerFiles, Depends(answer_files_of)]
 Session = Annotated[AsyncSession, Depends(_session, scope="function")]

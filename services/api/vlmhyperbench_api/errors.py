@@ -8,7 +8,7 @@
     InvalidInput
     ├── TooSlow                   408: the body does not arrive in time
     ├── TooLarge                  413: the body exceeds the size limit
-    ├── UnsupportedMedia          415: the body's Content-Type is not JSON
+    ├── UnsupportedMedia          415: the body is not JSON, or packed
     └── TooMany                   429: too many attempts of this address have failed
 
 Domain errors are independent of HTTP; only this module knows the statuses.
@@ -81,7 +81,7 @@ class TooSlow(InvalidInput):
 
 
 class UnsupportedMedia(InvalidInput):
-    """The body's Content-Type is not JSON."""
+    """The body's Content-Type is not JSON, or its Content-Encoding is not read."""
 
     code = "unsupported_media_type"
 

@@ -1,4 +1,4 @@
-"""Limits on requests, applied before or while they are read: body size, body timeout, and NUL in URLs."""
+"""Limits on requests, applied before or while they are read: body size and timeout, packed bodies, NUL in URLs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from types import MappingProxyType
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
-from vlmhyperbench_api.errors import TooLarge, TooSlow, problem_of, respond
+from vlmhyperbench_api.errors import TooLarge, TooSlow, UnsupportedMedia, problem_of, respond
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_ANSWERS_BYTES = 1024**3
 MIN_BYTES_PER_S = 64 * 1024
+_PLAIN = frozenset({b"", b"identity"})
+"""Content-Encodings of bodies that are read: a packed one may unpack to any size."""
 
 
 class Limits:
@@ -51,7 +53,12 @@ class Limits:
     def _refuse(self, scope: Scope, limit: int) -> VlmHyperBenchError | None:
         if "\x00" in scope["path"] or b"%00" in scope.get("query_string", b""):
             return InvalidInput("The address contains a NUL character.", cure="Remove it.")
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        coding = headers.get(b"content-encoding", b"identity").strip().lower()
+        if coding not in _PLAIN:
+            shown = coding[:40].decode("latin-1")
+            return UnsupportedMedia(f"The body is packed with {shown!r}.", cure="Send it without Content-Encoding.")
+        announced = headers.get(b"content-length", b"0")
         if not announced.isdigit():
             return InvalidInput("Content-Length is not a number.", cure="Send the body's length in bytes.")
         return _too_large(limit) if int(announced[:20]) > limit else None

@@ -71,6 +71,7 @@ from vlmhyperbench_api.limits import MAX_ANSWERS_BYTES, Limits
 from vlmhyperbench_api.replicas import ReadAgain
 from vlmhyperbench_api.sample_tables import SampleTables
 from vlmhyperbench_api.security import check_policies
+from vlmhyperbench_api.target_names import TargetNames
 from vlmhyperbench_api.thumbnails import Thumbnails
 from vlmhyperbench_api.watching import Watching
 
@@ -139,6 +140,7 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.feed = Feed(runtime)
             app.state.sample_tables = SampleTables(runtime.storage)
             app.state.thumbnails = Thumbnails(runtime.storage)
+            app.state.target_names = TargetNames()
             app.state.attempts = Attempts()
             app.state.metrics = metrics.PlatformMetrics(runtime)
             app.state.answer_files = AnswerFiles(runtime.storage)

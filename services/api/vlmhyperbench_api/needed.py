@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import replace
 
+from vlmhyperbench.domain.asking import targets_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.environments import ApptainerSpec, DockerSpec, EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.needs import UNKNOWN
@@ -19,7 +20,6 @@ from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.plans import DeviceVerdict, PlannedEnvironment, PlannedMemory
 from vlmhyperbench_api.paper import Known, Papers
-from vlmhyperbench_api.submission.estimating import targets_of
 from vlmhyperbench_sdk.net import UrlPolicy, check_address, parse_url
 
 MAX_DEVICES = 32

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 from vlmhyperbench.db import capacity, durations, manifests, memory
 from vlmhyperbench.db.durations import Pace
 from vlmhyperbench.db.engine import AsyncSession
+from vlmhyperbench.domain.asking import targets_of
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.paper_plan import PaperJob, PaperPlan, plan_on_paper
 from vlmhyperbench.domain.placement import WorkerNow, idle
@@ -19,7 +20,7 @@ from vlmhyperbench.domain.scheduling import WaitingJob
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench_api.submission.estimating import estimates_of, targets_of
+from vlmhyperbench_api.submission.estimating import estimates_of
 
 MAX_S = 365 * 86_400.0
 """A run that takes longer counts as of unknown duration: its limit is far above every dataset."""

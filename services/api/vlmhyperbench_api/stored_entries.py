@@ -5,10 +5,12 @@ Two people may edit one entry: each version has a number, which is the entry's E
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
@@ -19,12 +21,13 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
 from vlmhyperbench.registry.catalogue import SINGULAR, Catalogue
 from vlmhyperbench.registry.documents import parse_document
+from vlmhyperbench.registry.effective import effective_values
 from vlmhyperbench.registry.errors import RegistryErrors
-from vlmhyperbench.registry.loading import check_name
+from vlmhyperbench.registry.loading import SUFFIX, check_name
 from vlmhyperbench.registry.schemas import Entry
 from vlmhyperbench.registry.stored import StoredEntry
 from vlmhyperbench.runtime import Runtime
-from vlmhyperbench.wire.registry import RegistryEntry
+from vlmhyperbench.wire.registry import EntryName, EntryValue, RegistryEntry
 from vlmhyperbench_api.catalogue import Registries
 from vlmhyperbench_api.entry_bodies import EntryBody, body_of
 from vlmhyperbench_api.errors import Changed
@@ -70,6 +73,7 @@ async def show(place: Place) -> RegistryEntry:
         return _of_row(catalogue, row, is_newest=True)
     entry = catalogue.get(*key)
     location = catalogue.location_of(*key)
+    file = catalogue.folder_of(*key) / place.kind / f"{place.name}{SUFFIX}"
     return RegistryEntry(
         kind=place.kind,
         name=place.name,
@@ -77,6 +81,9 @@ async def show(place: Place) -> RegistryEntry:
         description=entry.description,
         entry=entry.model_dump(mode="json"),
         file=location.file if location else None,
+        text=await asyncio.to_thread(_text, file),
+        values=_values(catalogue, key),
+        used_by=_users(catalogue, key),
     )
 
 
@@ -242,11 +249,31 @@ def _of_row(catalogue: Catalogue, row: RegistryEntryView, *, is_newest: bool) ->
         is_archived=row.is_archived,
         entry=entry.model_dump(mode="json") if entry is not None else dict(written),
         text=row.text,
+        values=_values(catalogue, key) if entry is not None else [],
+        used_by=_users(catalogue, key) if is_newest and key in catalogue.stored else [],
         digest=row.digest,
         created_by=row.created_by,
         created_at=row.created_at,
         overridden_by=str(roots[-1] / row.kind / f"{row.name}.yaml") if roots else None,
     )
+
+
+def _text(file: Path) -> str | None:
+    """Read the file of an entry; None if it was removed since the catalogue was read."""
+    try:
+        return file.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return None
+
+
+def _values(catalogue: Catalogue, key: tuple[str, str]) -> list[EntryValue]:
+    return [
+        EntryValue(path=each.path, value=each.value, origin=each.origin) for each in effective_values(catalogue, *key)
+    ]
+
+
+def _users(catalogue: Catalogue, key: tuple[str, str]) -> list[EntryName]:
+    return [EntryName(kind=kind, name=name) for kind, name in catalogue.users_of(*key)]
 
 
 def _merged(value: Mapping[str, JsonValue], change: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -9,16 +10,24 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict
 
-from vlmhyperbench.db import capacity
+from vlmhyperbench.db import capacity, jobs
 from vlmhyperbench.db import workers as rows
 from vlmhyperbench.db.views import DeviceView, WorkerView
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.wire.base import Label, Page
-from vlmhyperbench.wire.workers import Device, DeviceRelease, Quarantine, Worker
+from vlmhyperbench.wire.workers import CurrentJob, Device, DeviceRelease, LoadedTarget, Quarantine, Worker
 from vlmhyperbench_api.bodies import StrictRoute
-from vlmhyperbench_api.dependencies import CursorText, PageLimit, RuntimeOf, Session, read_cursor, write_cursor
+from vlmhyperbench_api.dependencies import (
+    CursorText,
+    PageLimit,
+    RuntimeOf,
+    Session,
+    TargetNamesOf,
+    read_cursor,
+    write_cursor,
+)
 from vlmhyperbench_api.security import Principal, requires
 
 _LOG = get_logger(__name__)
@@ -40,9 +49,10 @@ class _Position(BaseModel):
 
 @router.get("")
 async def list_workers(
-    _: Reader,
+    principal: Reader,
     session: Session,
     runtime: RuntimeOf,
+    target_names: TargetNamesOf,
     include_gone: bool = False,
     limit: PageLimit = 100,
     cursor: CursorText = None,
@@ -55,10 +65,13 @@ async def list_workers(
     devices = await rows.devices_of(session, [worker.id for worker in page])
     seen = await capacity.workers(session, stale_s=runtime.settings.timers.stale_worker_s)
     known = {worker.id: worker for worker in seen.known}
+    resident = {digest for worker in page for digest in worker.resident}
+    held = await jobs.held_by(session, [worker.id for worker in page], project_id=principal.project_id)
+    names = await target_names.of(session, resident, project_id=principal.project_id)
     stale_before = datetime.now(UTC) - timedelta(seconds=runtime.settings.timers.stale_worker_s)
     last = page[-1] if len(page) == limit else None
     return Page[Worker](
-        items=[_shown(worker, devices, stale_before, known.get(worker.id)) for worker in page],
+        items=[_shown(worker, devices, stale_before, known.get(worker.id), held, names) for worker in page],
         next=write_cursor(_Position(name=last.name, id=last.id)) if last else None,
     )
 
@@ -83,7 +96,14 @@ async def release_device(uuid: DeviceUuid, principal: Writer, runtime: RuntimeOf
     return DeviceRelease(uuid=uuid, was_broken=was_broken)
 
 
-def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime, now: WorkerNow | None) -> Worker:
+def _shown(
+    worker: WorkerView,
+    devices: list[DeviceView],
+    stale_before: datetime,
+    now: WorkerNow | None,
+    held: list[jobs.CurrentJob],
+    names: Mapping[str, str],
+) -> Worker:
     load = {device.no: device for device in now.devices} if now is not None else {}
     return Worker(
         id=worker.id,
@@ -96,7 +116,8 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
         is_stale=worker.last_seen_at < stale_before,
         slots=worker.slots,
         version=worker.version,
-        resident=list(worker.resident),
+        resident=[LoadedTarget(digest=digest, name=names.get(digest)) for digest in worker.resident],
+        jobs=[CurrentJob.model_validate(job, from_attributes=True) for job in held if job.worker_id == worker.id],
         devices=[_device(device, load.get(device.no)) for device in devices if device.worker_id == worker.id],
         drained=now.drained if now is not None else None,
         registered_at=worker.registered_at,
@@ -106,20 +127,7 @@ def _shown(worker: WorkerView, devices: list[DeviceView], stale_before: datetime
 
 
 def _device(device: DeviceView, now: DeviceNow | None) -> Device:
-    return Device(
-        no=device.no,
-        kind=device.kind,
-        uuid=device.uuid,
-        name=device.name,
-        memory_bytes=device.memory_bytes,
-        reserved_bytes=now.reserved_bytes if now is not None else 0,
-        jobs=now.jobs if now is not None else 0,
-        state=device.state,
-        state_reason=device.state_reason,
-        state_by=device.state_by,
-        state_since=device.state_since,
-        used_bytes=device.used_bytes,
-        util_percent=device.util_percent,
-        read_at=device.read_at,
-        drained=now.drained if now is not None else None,
-    )
+    shown = Device.model_validate(device, from_attributes=True)
+    if now is None:
+        return shown
+    return shown.model_copy(update={"reserved_bytes": now.reserved_bytes, "jobs": now.jobs, "drained": now.drained})

@@ -77,7 +77,7 @@ def pull(
         raise InvalidInput(f"{file} exists.", cure="Name another file, or remove it.", code="file_exists")
     with Client() as client:
         entry = client.entries.get(kind, name) if revision is None else client.entries.version(kind, name, revision)
-    if entry.text is None:
+    if entry.text is None or entry.origin == "file":
         message = f"{kind}/{name} is not in the database; it is the file {entry.file}."
         raise NotFound(message, cure="Copy that file, or `vlmhyperbench registry show` it.", code="entry_of_file")
     if file is None:

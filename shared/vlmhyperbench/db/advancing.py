@@ -14,8 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import claim_phases, claims, events, jobs
 from vlmhyperbench.db.owners import Mark, Owner, lock_experiment, lock_run
-from vlmhyperbench.domain.planning import PlannedJob, expand_run, index_digest
-from vlmhyperbench.domain.scheduling import (
+from vlmhyperbench.domain.advancing import (
     Action,
     CancelWaiting,
     CloseStep,
@@ -26,6 +25,7 @@ from vlmhyperbench.domain.scheduling import (
     StopWaiting,
     advance,
 )
+from vlmhyperbench.domain.planning import PlannedJob, expand_run, index_digest
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import (
     ExperimentState,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import Column, Select, func, insert, select
+from sqlalchemy import Column, func, insert, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import PageKey, fetch_all, fetch_one, newest_first, table_of
 from vlmhyperbench.db.tables import ArtifactRow, ExperimentRow, RunRow
 from vlmhyperbench.db.views import ArtifactView, ReportFileView
 
@@ -79,7 +79,7 @@ async def page(
 ) -> list[ArtifactView]:
     """Read a page of a project's artifacts, newest first; the next page begins after the key of the last row."""
     statement = select(_ARTIFACT).where(_ARTIFACT.c.project_id == project_id)
-    return await fetch_all(session, ArtifactView, _paged(statement, after, limit))
+    return await fetch_all(session, ArtifactView, newest_first(statement, _ARTIFACT, after, limit))
 
 
 async def page_of_reports(
@@ -93,14 +93,7 @@ async def page_of_reports(
         .outerjoin(_EXPERIMENT, _EXPERIMENT.c.id == _ARTIFACT.c.experiment_id)
         .where(_ARTIFACT.c.project_id == project_id, _ARTIFACT.c.kind == "report", _ARTIFACT.c.name.like("report.%"))
     )
-    return await fetch_all(session, ReportFileView, _paged(statement, after, limit))
-
-
-def _paged(statement: Select[Any], after: PageKey | None, limit: int) -> Select[Any]:
-    follows = after_key(_ARTIFACT.c.created_at, _ARTIFACT.c.id, after)
-    if follows is not None:
-        statement = statement.where(follows)
-    return statement.order_by(_ARTIFACT.c.created_at.desc(), _ARTIFACT.c.id.desc()).limit(page_size(limit))
+    return await fetch_all(session, ReportFileView, newest_first(statement, _ARTIFACT, after, limit))
 
 
 async def _newest(session: AsyncSession, owner: Column[UUID], owner_id: UUID) -> list[ArtifactView]:

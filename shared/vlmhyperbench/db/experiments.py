@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events, runs
-from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_exactly_one, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import PageKey, fetch_all, fetch_exactly_one, fetch_one, newest_first, table_of
 from vlmhyperbench.db.tables import ExperimentRow, RunRow
 from vlmhyperbench.db.views import ExperimentView
 from vlmhyperbench.domain.states import ExperimentState
@@ -72,11 +72,7 @@ async def page(
     statement = select(_EXPERIMENT).where(_EXPERIMENT.c.project_id == project_id)
     if state is not None:
         statement = statement.where(_EXPERIMENT.c.state == state.value)
-    follows = after_key(_EXPERIMENT.c.created_at, _EXPERIMENT.c.id, after)
-    if follows is not None:
-        statement = statement.where(follows)
-    statement = statement.order_by(_EXPERIMENT.c.created_at.desc(), _EXPERIMENT.c.id.desc()).limit(page_size(limit))
-    return await fetch_all(session, ExperimentView, statement)
+    return await fetch_all(session, ExperimentView, newest_first(statement, _EXPERIMENT, after, limit))
 
 
 async def request_cancel(session: AsyncSession, experiment_id: UUID) -> ExperimentView | None:

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_exactly_one, fetch_one, page_size, table_of
+from vlmhyperbench.db.queries import PageKey, fetch_all, fetch_exactly_one, fetch_one, newest_first, table_of
 from vlmhyperbench.db.tables import ExportRow
 from vlmhyperbench.db.views import ExportView
 
@@ -44,11 +44,7 @@ async def page(
 ) -> list[ExportView]:
     """Read a page of a project's exports, newest first."""
     statement = select(_EXPORT).where(_EXPORT.c.project_id == project_id)
-    follows = after_key(_EXPORT.c.created_at, _EXPORT.c.id, after)
-    if follows is not None:
-        statement = statement.where(follows)
-    ordered = statement.order_by(_EXPORT.c.created_at.desc(), _EXPORT.c.id.desc())
-    return await fetch_all(session, ExportView, ordered.limit(page_size(limit)))
+    return await fetch_all(session, ExportView, newest_first(statement, _EXPORT, after, limit))
 
 
 async def count_open(session: AsyncSession, project_id: str) -> int:

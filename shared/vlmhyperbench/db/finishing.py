@@ -15,7 +15,7 @@ from vlmhyperbench.db.owners import Mark, Owner, alert, job_event, lock_of_job, 
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted, Stopped
 from vlmhyperbench.domain.refusals import SHORTAGE
-from vlmhyperbench.domain.scheduling import backoff_s, is_given_up
+from vlmhyperbench.domain.retrying import backoff_s, is_given_up
 from vlmhyperbench.domain.states import JOB_TABLE, JobEvent, JobState, PhaseState
 from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench.errors import STORAGE_FULL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from sqlalchemy import select, text
@@ -34,6 +34,12 @@ async def of_project(session: AsyncSession, project_id: str) -> list[HeldModelVi
     """Read what users of a project have asked; a model whose worker is gone counts as unloaded."""
     await session.execute(_FORGET)
     return await fetch_all(session, HeldModelView, select(_HELD).where(_HELD.c.project_id == project_id))
+
+
+async def of_targets(session: AsyncSession, target_digests: Collection[str], *, project_id: str) -> list[HeldModelView]:
+    """Read what users of a project have asked about these targets."""
+    statement = select(_HELD).where(_HELD.c.project_id == project_id, _HELD.c.target_digest.in_(target_digests))
+    return await fetch_all(session, HeldModelView, statement)
 
 
 async def take(session: AsyncSession, worker_id: UUID, resident: Sequence[str]) -> HeldModelView | None:

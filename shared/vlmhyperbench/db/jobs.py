@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID, uuid4
 
 from sqlalchemy import text
@@ -12,8 +14,28 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db.owners import Mark, Owner, job_event
 from vlmhyperbench.db.views import JobView, view_of
 from vlmhyperbench.domain.planning import PlannedJob
-from vlmhyperbench.domain.steps import STEPS
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_sdk.types import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentJob:
+    """A job that a worker holds now. One of another project has neither ids of its owner nor a name."""
+
+    id: UUID
+    worker_id: UUID
+    kind: StepKind
+    state: JobState
+    run_id: UUID | None
+    experiment_id: UUID | None
+    """Set with a run too, if the run belongs to it."""
+    name: str | None
+    """Name of the run, or of the experiment that it is a job of."""
+    done: int
+    total: int | None
+    """Rows that it writes; None if it writes no facts."""
+    assigned_at: datetime | None
 
 
 async def add(
@@ -76,6 +98,26 @@ async def of_run(session: AsyncSession, run_id: UUID) -> list[JobView]:
     return [view_of(JobView, row) for row in rows]
 
 
+async def held_by(session: AsyncSession, worker_ids: Sequence[UUID], *, project_id: str) -> list[CurrentJob]:
+    """Read what these workers do now, by worker, the oldest first."""
+    rows = await session.execute(text(_HELD_BY), {"workers": list(worker_ids), "project": project_id})
+    return [
+        CurrentJob(
+            id=row.id,
+            worker_id=row.worker_id,
+            kind=StepKind(row.kind),
+            state=JobState(row.state),
+            run_id=row.run_id,
+            experiment_id=row.experiment_id,
+            name=row.name,
+            done=row.done,
+            total=row.total,
+            assigned_at=row.assigned_at,
+        )
+        for row in rows
+    ]
+
+
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[JobView]:
     """Read the jobs of an experiment itself."""
     rows = await session.execute(text(_OF_EXPERIMENT), {"id": experiment_id})
@@ -131,6 +173,16 @@ SELECT * FROM job WHERE run_id = :id AND scope = 'run' ORDER BY created_at, rang
 
 _OF_EXPERIMENT = """
 SELECT * FROM job WHERE experiment_id = :id AND scope = 'experiment' ORDER BY created_at, kind, id
+"""
+
+_HELD_BY = """
+SELECT j.id, j.worker_id, j.kind, j.state, r.id AS run_id, e.id AS experiment_id, COALESCE(r.name, e.name) AS name,
+       j.done, j.range_end - j.range_start AS total, j.assigned_at
+FROM job j
+LEFT JOIN run r ON r.id = j.run_id AND j.project_id = :project
+LEFT JOIN experiment e ON e.id = j.experiment_id AND j.project_id = :project
+WHERE j.state IN ('ASSIGNED', 'RUNNING') AND j.worker_id = ANY(CAST(:workers AS uuid[]))
+ORDER BY j.worker_id, j.assigned_at, j.id
 """
 
 _CANCEL_WAITING = """

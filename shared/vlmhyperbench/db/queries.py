@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Column, ColumnElement, Executable, Table, tuple_
+from sqlalchemy import Executable, Select, Table, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlmodel import SQLModel
 
@@ -47,9 +47,12 @@ async def fetch_all(session: AsyncSession, kind: type[V], statement: Executable)
     return [view_of(kind, row) for row in await session.execute(statement)]
 
 
-def after_key(created_at: Column[Any], row_id: Column[Any], key: PageKey | None) -> ColumnElement[bool] | None:
-    """Return the condition for the page after `key`, newest first; None for the first page."""
-    return None if key is None else tuple_(created_at, row_id) < (key.created_at, key.id)
+def newest_first(statement: Select[Any], table: Table, after: PageKey | None, limit: int) -> Select[Any]:
+    """Order rows of a table from the newest to the oldest, and limit them to the page that begins after a key."""
+    created_at, row_id = table.c.created_at, table.c.id
+    if after is not None:
+        statement = statement.where(tuple_(created_at, row_id) < (after.created_at, after.id))
+    return statement.order_by(created_at.desc(), row_id.desc()).limit(page_size(limit))
 
 
 def page_size(limit: int) -> int:

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, not_, select, update
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import events, listings
-from vlmhyperbench.db.queries import PageKey, after_key, fetch_all, fetch_exactly_one, fetch_one, page_size, table_of
-from vlmhyperbench.db.tables import RunRow
+from vlmhyperbench.db.queries import PageKey, fetch_all, fetch_exactly_one, fetch_one, newest_first, table_of
+from vlmhyperbench.db.tables import JobRow, RunRow
 from vlmhyperbench.db.views import RunView
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import RunSpec
@@ -24,6 +25,7 @@ from vlmhyperbench.monitoring.trace_context import incoming
 from vlmhyperbench_sdk.types import JsonObject
 
 _RUN = table_of(RunRow)
+_JOB = table_of(JobRow)
 
 
 async def add(
@@ -107,17 +109,26 @@ async def page(
         statement = statement.where(asked if is_session else not_(asked))
     if pipeline is not None:
         statement = statement.where(_RUN.c.spec.contains({"target": {"kind": "pipeline", "pipeline": pipeline}}))
-    follows = after_key(_RUN.c.created_at, _RUN.c.id, after)
-    if follows is not None:
-        statement = statement.where(follows)
-    statement = statement.order_by(_RUN.c.created_at.desc(), _RUN.c.id.desc()).limit(page_size(limit))
-    return await fetch_all(session, RunView, statement)
+    return await fetch_all(session, RunView, newest_first(statement, _RUN, after, limit))
 
 
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[RunView]:
     """Read the runs of an experiment, baseline first."""
     statement = select(_RUN).where(_RUN.c.experiment_id == experiment_id).order_by(_RUN.c.position, _RUN.c.id)
     return await fetch_all(session, RunView, statement)
+
+
+async def newest_of_targets(
+    session: AsyncSession, target_digests: Collection[str], *, project_id: str
+) -> list[RunView]:
+    """Read, for each of these targets, the newest run of a project that has asked it: alone, as member or as judge."""
+    newest = (
+        select(_JOB.c.run_id)
+        .ext(distinct_on(_JOB.c.target_digest))
+        .where(_JOB.c.project_id == project_id, _JOB.c.target_digest.in_(target_digests))
+        .order_by(_JOB.c.target_digest, _JOB.c.created_at.desc())
+    )
+    return await fetch_all(session, RunView, select(_RUN).where(_RUN.c.id.in_(newest)))
 
 
 async def of_ids(session: AsyncSession, run_ids: Collection[UUID]) -> list[RunView]:

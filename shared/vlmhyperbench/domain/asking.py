@@ -1,12 +1,13 @@
-"""The spec by which a step is asked: that of the run, of a judge, or of a member of a pipeline. Pure."""
+"""The spec by which a step is asked, and the targets: of the run, of judges, of the members of a pipeline. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from vlmhyperbench.domain.judging import METRIC, judge_of, judging_of, judging_spec
-from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_model
-from vlmhyperbench.domain.specs import RunSpec
+from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.judging import METRIC, is_judge, judge_of, judging_of, judging_spec
+from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_model, asked_models
+from vlmhyperbench.domain.specs import RunSpec, Target
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench_sdk.types import JsonValue
 
@@ -52,3 +53,15 @@ def member_spec(spec: RunSpec, asked: AskedModel) -> RunSpec:
             "smaller": asked.model.smaller,
         }
     )
+
+
+def targets_of(specs: Sequence[RunSpec]) -> list[Target]:
+    """Return every target that runs with these specs ask, judges and members of pipelines included, once each."""
+    asked: list[Target] = []
+    for spec in specs:
+        if isinstance(spec.target, PipelineTarget):
+            asked += [each.model.target for each in asked_models(spec.target)]
+        else:
+            asked.append(spec.target)
+    asked += [judging_of(metric).target for spec in specs for metric in filter(is_judge, spec.metrics)]
+    return list({digest_of(target): target for target in asked}.values())

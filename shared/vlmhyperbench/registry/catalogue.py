@@ -63,6 +63,8 @@ class Catalogue:
     """(kind, name) → the entry, where the one in use was made through the API; it has no root, even above a file."""
     broken: Mapping[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
     """(kind, name) of invalid entries → their errors. These entries are in no other mapping."""
+    uses: Mapping[tuple[str, str], frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """(kind, name) → the entries that it names, itself or through those that it names."""
     errors: tuple[RegistryError, ...] = ()
     """All errors, including those that belong to no single entry."""
     warnings: tuple[str, ...] = ()
@@ -98,6 +100,12 @@ class Catalogue:
         if name not in entries:
             raise NotFound(f"There is no {SINGULAR[kind]} called {name!r}.", cure=did_you_mean(name, entries))
         return entries[name]
+
+    def users_of(self, kind: str, name: str) -> list[tuple[str, str]]:
+        """Return (kind, name) of every entry that would change with this one."""
+        order = list(KINDS)
+        users = [key for key, used in self.uses.items() if (kind, name) in used]
+        return sorted(users, key=lambda key: (order.index(key[0]), key[1]))
 
     def folder_of(self, kind: str, name: str) -> Path:
         """Return the root that contains an entry; relative paths in the entry start there.

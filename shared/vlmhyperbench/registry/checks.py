@@ -37,6 +37,8 @@ class Checked:
     broken: dict[tuple[str, str], tuple[RegistryError, ...]] = field(default_factory=dict)
     """(kind, name) of invalid entries → their errors."""
     warnings: list[str] = field(default_factory=list)
+    uses: dict[tuple[str, str], frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """(kind, name) → the entries that it names, itself or through those that it names."""
 
 
 def check_catalogue(
@@ -73,6 +75,7 @@ def check_catalogue(
         for name in catalogue.of(kind):
             references = References(catalogue=catalogue, plugins=plugins, broken=frozenset(bad))
             check(references, name)
+            checked.uses[kind, name] = frozenset(references.named)
             if references.problems:
                 bad.add((kind, name))
                 checked.broken[kind, name] = tuple(_at_their_locations(references, kind, name))

@@ -118,6 +118,7 @@ def read_catalogue(
     return replace(
         catalogue,
         broken=broken,
+        uses=checked.uses,
         errors=(*(error for layer in layers for error in layer.errors), *chain.from_iterable(checked.broken.values())),
         warnings=(*(warning for layer in layers for warning in layer.warnings), *checked.warnings),
         **_by_kind({key: entry for key, entry in entries.items() if key not in broken}),

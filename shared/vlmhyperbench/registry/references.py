@@ -32,6 +32,8 @@ class References:
     broken: Collection[tuple[str, str]] = ()
     """(kind, name) of entries whose errors are already reported; a reference to one is not reported again."""
     problems: list[Problem] = field(default_factory=list)
+    named: set[tuple[str, str]] = field(default_factory=set)
+    """(kind, name) of every entry that was looked up, whether or not it can be used."""
 
     def say(self, path: Path, message: str, cure: str = "") -> None:
         """Add a problem unless it was already added."""
@@ -41,6 +43,7 @@ class References:
 
     def find(self, entries: Mapping[str, E], kind: str, name: str, path: Path) -> E | None:
         """Return the entry with a name, or None if it is unknown or broken."""
+        self.named.add((kind, name))
         if (kind, name) in self.broken:
             return None
         try:

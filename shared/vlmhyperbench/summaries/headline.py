@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vlmhyperbench.domain.specs import ModelTarget, RunSpec
+from vlmhyperbench.domain.specs import ModelTarget, RunSpec, Target
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 if TYPE_CHECKING:  # `target_of` is used by processes that compute nothing
@@ -57,7 +57,11 @@ def scores_of(summary: RunSummary) -> JsonObject:
 
 def target_of(spec: RunSpec) -> str:
     """Name the target of a run."""
-    target = spec.target
+    return name_of(spec.target)
+
+
+def name_of(target: Target) -> str:
+    """Name a target by its model, with the quantisation if its entry states one."""
     quantization = target.quantization if isinstance(target, ModelTarget) else None
     return f"{target.served_name} ({quantization})" if quantization else target.served_name
 

@@ -40,6 +40,22 @@ class TaskSummary(RegistrySummary):
     metrics: tuple[str, ...] = ()
 
 
+class EntryValue(Output):
+    """A value of an entry, and where it was written."""
+
+    path: str
+    value: JsonValue
+    origin: str
+    """`FILE:LINE`, the version in the database with the line, or `default`."""
+
+
+class EntryName(Output):
+    """The name of another entry."""
+
+    kind: str
+    name: str
+
+
 class RegistryEntry(RegistrySummary):
     """A complete registry entry."""
 
@@ -48,7 +64,11 @@ class RegistryEntry(RegistrySummary):
     file: str | None = None
     """File of the entry: relative to the registries shipped with the product, or an absolute path."""
     text: str | None = None
-    """YAML of an entry of the database, as it was sent."""
+    """Its YAML as it was written, without overlays."""
+    values: list[EntryValue] = Field(default_factory=list)
+    """Every value with its origin; empty where it cannot be used, and for earlier versions."""
+    used_by: list[EntryName] = Field(default_factory=list)
+    """Entries that would change with it: those that name it, themselves or through others."""
     digest: str | None = None
     """SHA-256 of the values of an entry of the database."""
     created_by: str | None = None

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from pydantic import Field
 
+from vlmhyperbench.domain.states import JobState
+from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.wire.base import Output
 
 
@@ -61,6 +63,31 @@ class Quarantine(Output):
     released_at: datetime | None
 
 
+class LoadedTarget(Output):
+    """A target that a worker keeps loaded."""
+
+    digest: str
+    name: str | None
+    """Name of its model; null if no run of the project has asked it, and nobody of the project has loaded it."""
+
+
+class CurrentJob(Output):
+    """A job that a worker holds now."""
+
+    id: UUID
+    kind: StepKind
+    state: JobState
+    run_id: UUID | None
+    """Null for a job of an experiment itself, and of another project."""
+    experiment_id: UUID | None
+    name: str | None
+    """Name of its run, or of its experiment; null if it is of another project."""
+    done: int
+    total: int | None
+    """Rows that it writes; null if it writes no facts."""
+    assigned_at: datetime | None
+
+
 class Worker(Output):
     """A worker: one supervisor process and its doorbell."""
 
@@ -75,8 +102,10 @@ class Worker(Output):
     """Whether its heartbeat is overdue."""
     slots: int
     version: str
-    resident: list[str] = Field(default_factory=list)
-    """Digests of the targets that are loaded now."""
+    resident: list[LoadedTarget] = Field(default_factory=list)
+    """What is loaded now."""
+    jobs: list[CurrentJob] = Field(default_factory=list)
+    """What it does now."""
     devices: list[Device] = Field(default_factory=list)
     is_declared: bool
     """Whether a file declares its devices and no hardware stands behind them."""

@@ -17,9 +17,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from typing import ParamSpec, TypeVar
 
+from vlmhyperbench.domain.timers import Timers
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.processes import child_environment
-from vlmhyperbench.settings import Timers
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")

@@ -27,7 +27,7 @@ from tests.support.engine_room import EngineRoom, Held
 from vlmhyperbench.db import scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.outcomes import Cancelled, Complete, Failed, Outcome, Preempted
-from vlmhyperbench.domain.scheduling import is_given_up
+from vlmhyperbench.domain.retrying import is_given_up
 from vlmhyperbench.domain.states import JOB_TABLE, JobEvent, JobState
 
 SAMPLES = 3

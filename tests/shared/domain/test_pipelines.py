@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from tests.shared.domain.builders_of_jobs import judge_metric
 from tests.support.builders import run_spec
 from tests.support.pipelines import inner, member, model, pipeline, stage
-from vlmhyperbench.domain.asking import asked_spec, pipeline_of
+from vlmhyperbench.domain.asking import asked_spec, pipeline_of, targets_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.graph import answers_step, steps_of
 from vlmhyperbench.domain.identity import identify
@@ -103,6 +104,13 @@ def test_each_model_is_a_step_and_the_answers_are_those_that_are_combined() -> N
     assert answers_step(steps).no == 7
     assert [step.target_digest for step in steps[1:3]] == [digest_of(model("small")), digest_of(model("large"))]
     assert steps[5].params == {"stage": "write", "role": "merge", "member": "judge"}
+
+
+def test_the_targets_of_runs_are_their_own_the_members_and_the_judges_once_each() -> None:
+    judged = run_spec().model_copy(update={"metrics": (judge_metric(),)})
+    asked = targets_of([spec_of(), judged, judged])
+    assert [target.served_name for target in asked] == ["small", "large", "judge", judged.target.served_name, "wise"]
+    assert {digest_of(target) for target in asked} >= {judged.target_digest, digest_of(model("large"))}
 
 
 def test_the_combined_answers_have_the_first_phase_and_each_model_one_that_does_not_count() -> None:

@@ -8,23 +8,9 @@ from collections.abc import Sequence
 from vlmhyperbench.data.estimating import estimate_memory
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.judging import is_judge, judging_of
-from vlmhyperbench.domain.pipelines import asked_models
-from vlmhyperbench.domain.specs import PipelineTarget, RunSpec, Target
+from vlmhyperbench.domain.specs import Target
 from vlmhyperbench.runtime import Runtime
 from vlmhyperbench_sdk.protocols import MemoryEstimate
-
-
-def targets_of(specs: Sequence[RunSpec]) -> list[Target]:
-    """Return every target that runs with these specs ask, judges and members of pipelines included, once each."""
-    asked: list[Target] = []
-    for spec in specs:
-        if isinstance(spec.target, PipelineTarget):
-            asked += [each.model.target for each in asked_models(spec.target)]
-        else:
-            asked.append(spec.target)
-    asked += [judging_of(metric).target for spec in specs for metric in filter(is_judge, spec.metrics)]
-    return list({digest_of(target): target for target in asked}.values())
 
 
 async def estimates_of(runtime: Runtime, targets: Sequence[Target]) -> dict[str, MemoryEstimate]:

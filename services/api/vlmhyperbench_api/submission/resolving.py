@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.asking import targets_of
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, PipelineTarget, RunSpec, Target
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import answers_key
@@ -32,7 +33,6 @@ from vlmhyperbench.storage import STORAGE_SCHEME
 from vlmhyperbench.wire.answers import Answers, RunImport
 from vlmhyperbench.wire.runs import ExperimentCreate, RunCreate, RunRerun, RunRescore
 from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
-from vlmhyperbench_api.submission.estimating import targets_of
 from vlmhyperbench_api.submission.request import Submission
 from vlmhyperbench_sdk.suggestions import did_you_mean
 

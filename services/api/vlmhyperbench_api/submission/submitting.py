@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from vlmhyperbench.db import memory, runs, tallies
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.views import RunView
+from vlmhyperbench.domain.asking import targets_of
 from vlmhyperbench.domain.planning import plan_run
 from vlmhyperbench.domain.specs import RunSpec, Target
 from vlmhyperbench.errors import Conflict, NotFound
@@ -26,7 +27,7 @@ from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
 from vlmhyperbench_api.answer_files import AnswerFiles
 from vlmhyperbench_api.baselines import pin_baseline
 from vlmhyperbench_api.reading import read_experiment, read_run
-from vlmhyperbench_api.submission.estimating import estimates_of, targets_of
+from vlmhyperbench_api.submission.estimating import estimates_of
 from vlmhyperbench_api.submission.request import Body, ChildSubmission, Submission
 from vlmhyperbench_api.submission.resolving import (
     PinnedRun,

@@ -2589,6 +2589,31 @@ export interface components {
             value: components["schemas"]["JsonValue"];
         };
         /**
+         * CurrentJob
+         * @description A job that a worker holds now.
+         */
+        CurrentJob: {
+            /** Assigned At */
+            assigned_at: string | null;
+            /** Done */
+            done: number;
+            /** Experiment Id */
+            experiment_id: string | null;
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            kind: components["schemas"]["StepKind"];
+            /** Name */
+            name: string | null;
+            /** Run Id */
+            run_id: string | null;
+            state: components["schemas"]["JobState"];
+            /** Total */
+            total: number | null;
+        };
+        /**
          * DamagedFile
          * @description A stored file that is missing or was changed, so that a part of a result cannot be read.
          */
@@ -2999,6 +3024,27 @@ export interface components {
             kind: "endpoint";
             /** Model Name */
             model_name: string;
+        };
+        /**
+         * EntryName
+         * @description The name of another entry.
+         */
+        EntryName: {
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+        };
+        /**
+         * EntryValue
+         * @description A value of an entry, and where it was written.
+         */
+        EntryValue: {
+            /** Origin */
+            origin: string;
+            /** Path */
+            path: string;
+            value: components["schemas"]["JsonValue"];
         };
         /**
          * Evaluation
@@ -4207,6 +4253,16 @@ export interface components {
             /** Warnings */
             warnings: string[];
             workload: components["schemas"]["Workload"];
+        };
+        /**
+         * LoadedTarget
+         * @description A target that a worker keeps loaded.
+         */
+        LoadedTarget: {
+            /** Digest */
+            digest: string;
+            /** Name */
+            name: string | null;
         };
         /**
          * LoadMeans
@@ -5775,6 +5831,10 @@ export interface components {
             revision?: number | null;
             /** Text */
             text?: string | null;
+            /** Used By */
+            used_by?: components["schemas"]["EntryName"][];
+            /** Values */
+            values?: components["schemas"]["EntryValue"][];
             /** Version */
             version: string;
         };
@@ -8021,6 +8081,8 @@ export interface components {
             is_declared: boolean;
             /** Is Stale */
             is_stale: boolean;
+            /** Jobs */
+            jobs?: components["schemas"]["CurrentJob"][];
             /** Kind */
             kind: string;
             /**
@@ -8040,7 +8102,7 @@ export interface components {
              */
             registered_at: string;
             /** Resident */
-            resident?: string[];
+            resident?: components["schemas"]["LoadedTarget"][];
             /** Slots */
             slots: number;
             /** State */

@@ -4,6 +4,16 @@ import { api, body, type Schemas } from '../../api/client';
 
 export type Summary = Schemas['RegistrySummary'];
 
+/** Kind of an entry → the column of runs that names it. */
+export const COLUMN_OF: Partial<Record<string, string>> = {
+  models: 'model',
+  pipelines: 'model',
+  backends: 'backend',
+  tasks: 'task',
+  datasets: 'dataset',
+  scenarios: 'scenario',
+};
+
 export const registryQuery = queryOptions({
   queryKey: ['registry'],
   queryFn: ({ signal }) => body(api.GET('/api/v1/registry', { signal })),

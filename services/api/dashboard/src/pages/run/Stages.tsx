@@ -4,7 +4,7 @@ import { count } from '../../ui/format';
 
 const STAGES: readonly (readonly [string, readonly RunDetail['jobs'][number]['kind'][]])[] = [
   ['index', ['INDEX']],
-  ['inference', ['GENERATE', 'IMPORT', 'JUDGE']],
+  ['inference', ['GENERATE', 'IMPORT', 'MEMBER', 'COMBINE', 'JUDGE']],
   ['evaluation', ['SCORE']],
   ['report', ['REPORT']],
 ];

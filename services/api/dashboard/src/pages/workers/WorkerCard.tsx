@@ -1,12 +1,16 @@
-/** A worker: heartbeat, version, its devices with reserved memory, and the models that stay loaded. */
+/** A worker: heartbeat, version, what it does now, its devices with reserved memory, and the models that stay loaded. */
 import { Button } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import type { Schemas } from '../../api/client';
 import type { Worker } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { DeviceUse } from '../../ui/DeviceUse';
-import { bytes, shortId } from '../../ui/format';
+import { bytes, count, shortId } from '../../ui/format';
 import type { Asked } from './Confirm';
 import { useMayChange } from './queries';
 import { deviceState, workerState } from './states';
+
+type Job = Schemas['CurrentJob'];
 
 interface Props {
   worker: Worker;
@@ -44,20 +48,56 @@ export function WorkerCard({ worker, ask }: Props) {
           {worker.is_declared ? ' · declared, not started' : ''} · <code title={worker.id}>{shortId(worker.id)}</code>
         </p>
         {worker.drained ? <p className="stale">Drained: {worker.drained}</p> : null}
+        <Jobs worker={worker} />
         <Devices worker={worker} ask={ask} />
         {(worker.resident ?? []).length > 0 ? (
-          <p className="sub">
-            Stay loaded, by fingerprint:{' '}
-            {(worker.resident ?? []).map((fingerprint) => (
-              <code key={fingerprint} className="badge" title={fingerprint}>
-                {shortId(fingerprint)}
-              </code>
+          <p className="sub resident">
+            Loaded:{' '}
+            {(worker.resident ?? []).map(({ digest, name }) => (
+              <span key={digest} className="badge" title={`Digest of the target: ${digest}`}>
+                <bdi>{name ?? 'asked by another project'}</bdi> <code>{shortId(digest)}</code>
+              </span>
             ))}
           </p>
         ) : null}
       </div>
     </section>
   );
+}
+
+function Jobs({ worker }: { worker: Worker }) {
+  const jobs = worker.jobs ?? [];
+  if (jobs.length === 0) return null;
+  return (
+    <ul className="worker-jobs" aria-label={`What ${worker.name} does now`}>
+      {jobs.map((job) => (
+        <li key={job.id}>
+          <span className="badge busy">{job.kind.toLowerCase()}</span> <Owner job={job} />
+          <span className="sub">
+            {job.total === null ? '' : ` · ${count(job.done)} of ${count(job.total)}`}
+            {job.state === 'ASSIGNED' ? ' · not begun' : ''} · since <Ago at={job.assigned_at} />
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Owner({ job }: { job: Job }) {
+  const name = <bdi>{job.name}</bdi>;
+  if (job.run_id)
+    return (
+      <Link to="/runs/$id" params={{ id: job.run_id }}>
+        {name}
+      </Link>
+    );
+  if (job.experiment_id)
+    return (
+      <Link to="/experiments/$id" params={{ id: job.experiment_id }}>
+        {name}
+      </Link>
+    );
+  return <span className="sub">for another project</span>;
 }
 
 function Devices({ worker, ask }: Props) {
