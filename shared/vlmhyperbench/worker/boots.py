@@ -11,6 +11,7 @@ from importlib.metadata import version
 from vlmhyperbench.db import claims, finishing, traces, workers
 from vlmhyperbench.db.claims import Claimant
 from vlmhyperbench.db.engine import DATABASE_REFUSED
+from vlmhyperbench.db.schema import check_schema
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import WorkerKind
 from vlmhyperbench.errors import Unavailable
@@ -41,9 +42,11 @@ class Boot:
         """Register this boot; False if the database does not answer.
 
         Raises:
+            NotReady: its schema is older than that of this version (code `schema_differs`).
             Unavailable: it refuses the account that the settings name.
         """
         try:
+            await check_schema(self.context.runtime.database, may_be_newer=True)
             async with self.context.runtime.database.transaction() as session:
                 await workers.register(
                     session,
