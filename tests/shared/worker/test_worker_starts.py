@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy.engine import make_url
@@ -15,7 +15,7 @@ from tests.support.bucket import serve_bucket
 from tests.support.engine_room import EngineRoom
 from tests.support.needs import skip_or_fail
 from tests.support.processes import EXPIRING, PATIENCE_S, Services, eventually
-from vlmhyperbench.db import migrations
+from vlmhyperbench.db import migrations, worker_accounts
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.schema import NEWEST, REVISIONS
 from vlmhyperbench.domain.states import RunState
@@ -118,6 +118,22 @@ async def test_a_worker_that_is_older_than_the_database_says_so_and_works(
         services.start(EVALUATION)
         await has_logged(services, "worker.registered")
         assert '"database.schema_is_newer"' in services.log()
+
+
+async def test_a_reporting_worker_whose_account_may_move_no_data_says_so_and_works(
+    room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    account = make_url(fresh_database_url).set(username=f"tiers_{uuid4().hex[:8]}", password="two")
+    url = account.render_as_string(hide_password=False)
+    await asyncio.to_thread(worker_accounts.prepare, fresh_database_url, url)
+    try:
+        async with Services(tmp_path, database_url=url, redis_url=redis_url) as services:
+            services.start("vlmhyperbench_reporter")
+            await has_logged(services, "worker.registered")
+            await has_logged(services, "tiers.not_allowed")
+    finally:
+        async with room.database.transaction() as session:
+            await worker_accounts.remove(session, str(account.username))
 
 
 def test_the_revisions_that_services_know_are_those_of_the_migrations() -> None:
