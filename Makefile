@@ -78,7 +78,7 @@ $(VENV)/.platform: requirements/platform.txt $(PROJECTS) $(BUNDLED) | $(UV)
 
 # Three processes on two cores, because many tests wait for processes that they start.
 test: $(VENV)/.dev .venvs/charts/bin/helm coverage  ## Set everything up and pass the tests, those of the pure rooms with their coverage.
-	VLMHB_NEED_CHARTS=yes $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(PURE))
+	VLMHB_NEED_CHARTS=yes VLMHB_NEED_MACHINES=$(NEED) $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(PURE))
 
 coverage: $(VENV)/.dev  ## The pure rooms, to the last line and branch.
 	$(BIN)/pytest -q -n 3 --dist loadfile $(PURE) \
@@ -151,7 +151,7 @@ clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/eng
 containers: $(VENV)/.dev  ## Engines in containers of real Docker and Apptainer; as root, both are installed.
 	@tests/containers/install.sh .venvs/containers
 	@trap 'pkill -F .venvs/containers/dockerd.pid -x dockerd 2>/dev/null || true' EXIT; \
-		VLMHB_NEED_CONTAINERS=$(NEED) $(BIN)/pytest -q -rs tests/containers
+		VLMHB_NEED_CONTAINERS=$(NEED) VLMHB_NEED_MACHINES=$(NEED) $(BIN)/pytest -q -rs tests/containers
 
 same-answers: $(VENV)/.dev  ## Ask transformers the same questions from a virtualenv, a Docker container and a SIF; fails where answers differ. As root.
 	@tests/containers/install.sh .venvs/containers
@@ -166,7 +166,7 @@ training: $(VENV)/.dev .venvs/engines/training  ## What needs torch: a run that 
 TWO = $(MAKE) --no-print-directory -j2 --output-sync=target
 ci: $(VENV)/.dev  ## What every change must pass.
 	$(TWO) lint types imports dashboard-tests wheels
-	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory NEED=--need-all test
 	$(TWO) NEED=--need-all clients containers parity training
 
 bench: $(VENV)/.dev  ## Print the figures, as a table; never part of a verdict.

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vlmhyperbench.client import Client
-from vlmhyperbench.deployment.compose_files import SECRETS, VARIABLES, read_variables
+from vlmhyperbench.deployment.compose_files import SECRETS, VARIABLES, read_env_file, variables_in
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.registry.schemas import RunEntry
 
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     try:
         _docker(folder, "compose", "up", "--detach", "--pull", "never")
         note("all containers started")
-        port = read_variables(folder / VARIABLES).get("VLMHB_PORT") or "8760"
+        port = variables_in(read_env_file(folder / VARIABLES)).get("VLMHB_PORT") or "8760"
         with Client(f"http://127.0.0.1:{port}", (folder / SECRETS / "api_key").read_text().strip()) as client:
             _until(lambda: client.runs.list(limit=1) is not None)
             note("the API answers")

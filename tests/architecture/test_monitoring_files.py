@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from tests.architecture.dashboards import DASHBOARDS, FOLDER, dashboard, text_of
 from tests.architecture.metric_table import PAGE, page
@@ -66,6 +67,17 @@ def test_panels_do_not_overlap_and_have_titles_of_their_own():
 
 def test_the_page_lists_every_metric():
     assert PAGE.read_text() == page(), "Run: make docs"
+
+
+def test_every_alert_is_fired_by_the_tests_of_the_rules_and_explained_on_the_page():
+    alerts = set(re.findall(r"alert: (\w+)", (MONITORING / "rules.yml").read_text()))
+    cases = [
+        case
+        for test in yaml.safe_load((MONITORING / "rules_test.yml").read_text())["tests"]
+        for case in test["alert_rule_test"]
+    ]
+    assert {case["alertname"] for case in cases if case["exp_alerts"]} == alerts
+    assert alerts <= set(re.findall(r"^\| (\w+) \|", PAGE.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("arguments", [("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -15,6 +16,8 @@ from sqlalchemy.engine import make_url
 
 from tests.charts.rendering import ROOT, VALUES, Manifest, containers, environment, pods, render
 from tests.support.bucket import KEY, SECRET, serve_bucket
+from vlmhyperbench.db import tiers
+from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.api_keys import hmac_of
 from vlmhyperbench.secret_files import read_secret
 from vlmhyperbench.settings import Settings
@@ -87,7 +90,7 @@ def test_services_load_what_they_are_given(tmp_path: Path, monkeypatch: pytest.M
         *("inference-h100", "inference-gang", "inference-slices"),
     }
     users = {name: make_url(item.database_url.get_secret_value()).username for name, item in loaded.items()}
-    assert {name for name, user in users.items() if user == "owner"} == {"api", "scheduler", "migrations"}
+    assert {name for name, user in users.items() if user == "owner"} == {"api", "scheduler", "migrations", "reporter"}
     assert set(users.values()) == {"owner", "worker"}
     assert {name for name, item in loaded.items() if item.key_pepper.get_secret_value()} == {
         *("api", "scheduler", "migrations")
@@ -160,6 +163,26 @@ def test_the_migrations_make_the_tables_the_account_of_workers_and_the_key(
             assert stored == {hmac_of(SECRETS["keys"][name], "four") for name in ("api-key", "metrics-key")}
             rights = "SELECT has_table_privilege(%s, 'job', 'INSERT'), has_table_privilege(%s, 'api_key', 'SELECT')"
             assert connection.execute(rights, (role, role)).fetchall() == [(True, False)]
+            # Whoever may delete rows moves the data of ended runs between tiers.
+            movers = {
+                name.removeprefix("demo-vlmhyperbench-")
+                for name, pod in pods(render("gpu"))
+                if pod["metadata"]["labels"].get("vlmhyperbench/role") == "worker"
+                and _may_move(environment(pod["spec"]["containers"][0], secrets, f"{name}-0")["VLMHB_DATABASE_URL"])
+            }
+            assert movers == {"reporter"}
         finally:
             connection.execute(f"DROP OWNED BY {role}".encode())
             connection.execute(f"DROP ROLE {role}".encode())
+
+
+def _may_move(url: str) -> bool:
+    async def ask() -> bool:
+        database = Database(url)
+        try:
+            async with database.transaction() as session:
+                return await tiers.may_move(session)
+        finally:
+            await database.close()
+
+    return asyncio.run(ask())

@@ -14,15 +14,12 @@ import pytest
 from tests.containers.composed import IMAGES, build_images, docker
 from tests.containers.room import need
 from tests.support.audit import audit
-from tests.support.machines import Machine, can_make_machines, free_ports, other_machine
+from tests.support.machines import Machine, free_ports, other_machine
 from tests.support.slurm import Cluster
 from tests.support.stack import Stack, running_stack
 from vlmhyperbench.registry.schemas import RunEntry
 
-pytestmark = [
-    pytest.mark.timeout(1500),  # it builds the images and the SIF
-    pytest.mark.skipif(not can_make_machines(), reason="network namespaces need root"),
-]
+pytestmark = pytest.mark.timeout(1500)  # it builds the images and the SIF
 
 SIF = "VLMHB_TEST_SIF"
 """Variable with a SIF of the inference worker that is there already."""

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support.audit import audit
+from tests.support.processes import PATIENCE_S
 from tests.support.stack import running_stack, until
 from vlmhyperbench.cli.exits import code_of
 from vlmhyperbench.errors import Conflict, NotFound
@@ -28,8 +29,8 @@ def inventory(folder, count, machine="box"):
 def registries(registries):
     for name in "abcd":
         (registries / "models" / f"steady-{name}.yaml").write_text(
-            "description: 25 ms an answer.\nbackends: [simulated]\n"
-            "engine_params: {ttft_ms: 20, gap_ms: 1, tokens: 6, usage: always}\n"
+            "description: 400 ms an answer.\nbackends: [simulated]\n"
+            "engine_params: {ttft_ms: 395, gap_ms: 1, tokens: 6, usage: always}\n"
         )
     return registries
 
@@ -51,7 +52,7 @@ def live_workers(stack, count):
     return until(
         lambda: len(found := {w.name: w for w in stack.client.workers().items if w.devices}) == count and found,
         f"{count} inference workers",
-        90,
+        PATIENCE_S,
     )
 
 
@@ -59,10 +60,20 @@ def experiment(stack, targets, samples):
     matrix = {"targets": [{"model": f"steady-{name}"} for name in targets], "tasks": ["synthetic-questions"]}
     dataset = {"name": "synthetic-questions", "limit": samples}
     entry = ExperimentEntry.model_validate({"matrix": matrix, "defaults": {"dataset": dataset}})
-    ended = stack.wait_experiment(stack.client.experiments.create(entry).id, timeout_s=180)
+    ended = stack.wait_experiment(stack.client.experiments.create(entry).id)
     runs = [stack.client.runs.get(run.id) for run in ended.runs]
     assert [run.state for run in runs] == ["SUCCEEDED"] * len(targets), stack.logs()
     return runs
+
+
+def engine_of(stack, run_id):
+    """Return the worker of a run and the process id of its engine."""
+    engine = (
+        "SELECT w.name, c.engine->>'pid' FROM claim c JOIN worker w ON w.id = c.worker_id "
+        "WHERE c.run_id = %s AND c.engine IS NOT NULL"
+    )
+    [found] = stack.query(engine, run_id)
+    return found
 
 
 @pytest.mark.parametrize("devices", [2, 4])
@@ -72,14 +83,45 @@ def test_each_declared_device_has_a_worker_that_runs_a_target_of_an_experiment(r
         assert sorted(workers) == [f"inference-{number}" for number in range(devices)]
         assert [worker.devices[0].uuid for worker in workers.values()] == [f"declared-box-{n}" for n in range(devices)]
         assert all(worker.is_declared and worker.devices[0].name == H100 for worker in workers.values())
-        # So many samples that every run is assigned before the first of them ends.
-        runs = experiment(stack, "abcd"[:devices], samples=400)
+        # They take ten seconds: every run is assigned before the first of them ends.
+        runs = experiment(stack, "abcd"[:devices], samples=100)
         used = stack.query(
             "SELECT count(DISTINCT w.name) FROM claim c JOIN worker w ON w.id = c.worker_id JOIN job j "
             "ON j.id = c.job_id WHERE j.kind = 'GENERATE' AND c.run_id = ANY(%s)",
             [run.id for run in runs],
         )
         assert used == [(devices,)]
+        # A further run of a target goes to the worker that holds its model, whichever is free before it.
+        first = [engine_of(stack, run.id) for run in runs]
+        again = [engine_of(stack, experiment(stack, name, samples=6)[0].id) for name in "abcd"[:devices]]
+        assert again == first
+        audit(stack)
+
+
+def test_a_model_in_parallel_gets_a_gang_though_others_wait_for_the_same_devices(registries, folder):
+    gangs = {"VLMHB_INVENTORY": inventory(folder, 3), "VLMHB_GANGS": "0,1"}
+    with running_stack(registries, **gangs) as stack:
+        workers = live_workers(stack, 2)
+        assert [len(workers[f"inference-{number}"].devices) for number in range(2)] == [2, 1]
+
+        def submit(name, **params):
+            target = {"model": f"steady-{name}", "engine_params": params}
+            dataset = {"name": "synthetic-questions", "limit": 20}
+            entry = {"target": target, "task": "synthetic-questions", "dataset": dataset}
+            return stack.client.runs.create(RunEntry.model_validate(entry)).id
+
+        single = [submit(name) for name in "abc"]
+        pair = submit("d", tensor_parallel=2)
+        single += [submit(name, seed=1) for name in "abc"]
+        never = submit("d", tensor_parallel=4)
+        assert [stack.wait(run).state for run in (*single, pair)] == ["SUCCEEDED"] * 7, stack.logs()
+        ended = stack.wait(never)
+        assert (ended.state, "4" in ended.reason) == ("FAILED", True)
+        devices = "SELECT devices FROM job WHERE run_id = %s AND kind = 'GENERATE'"
+        assert stack.query(devices, pair) == [(2,)]
+        assert engine_of(stack, pair)[0] == "inference-0"
+        [used] = stack.client.runs.manifest(pair).engines
+        assert [device["uuid"] for device in used.machine["devices"]] == ["declared-box-0", "declared-box-1"]
         audit(stack)
 
 
@@ -130,9 +172,11 @@ def test_a_machine_joins_with_a_worker_for_each_of_its_devices_and_leaves(stack,
             workers = live_workers(stack, 3)
             assert {"joining-0", "joining-1"} < set(workers)
             os.kill(workers["joining-0"].pid, signal.SIGKILL)  # it is started again
-            until(lambda: live_workers(stack, 3)["joining-0"].pid != workers["joining-0"].pid, "a new worker", 90)
+            until(
+                lambda: live_workers(stack, 3)["joining-0"].pid != workers["joining-0"].pid, "a new worker", PATIENCE_S
+            )
             agent.send_signal(signal.SIGINT)
-            assert agent.wait(90) == 0
+            assert agent.wait(PATIENCE_S) == 0
         finally:
             agent.kill()
     assert list(live_workers(stack, 1)) == ["inference"]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.audit import audit
 from tests.support.nvml import fake_driver
+from tests.support.processes import PATIENCE_S
 from tests.support.stack import running_stack, until
 from vlmhyperbench.registry.schemas import ExperimentEntry
 from vlmhyperbench.worker.device_watch import QUARANTINED
@@ -20,8 +21,8 @@ WHERE w.state = 'LIVE' ORDER BY w.name
 def registries(registries):
     for name in "ab":
         (registries / "models" / f"steady-{name}.yaml").write_text(
-            "description: 25 ms an answer.\nbackends: [simulated]\n"
-            "engine_params: {ttft_ms: 20, gap_ms: 1, tokens: 6, usage: always}\n"
+            "description: 400 ms an answer.\nbackends: [simulated]\n"
+            "engine_params: {ttft_ms: 395, gap_ms: 1, tokens: 6, usage: always}\n"
         )
     return registries
 
@@ -34,7 +35,7 @@ def driver(tmp_path):
 @pytest.fixture
 def stack(registries, driver):
     with running_stack(registries, LD_LIBRARY_PATH=str(driver.folder)) as found:
-        until(lambda: len(found.query(LIVE)) == 2, "two workers", 90)
+        until(lambda: len(found.query(LIVE)) == 2, "two workers", PATIENCE_S)
         yield found
 
 
@@ -59,15 +60,15 @@ JOIN worker w ON w.id = c.worker_id WHERE c.engine IS NOT NULL
 def test_engines_see_only_the_gpu_of_their_worker_and_a_broken_gpu_loses_its_job_to_the_other(stack, driver):
     first, second = driver.gpus
     assert {name: uuid for uuid, name, _, _ in stack.query(LIVE)} == {"inference-0": first, "inference-1": second}
-    experiment = start(stack, samples=400)
+    experiment = start(stack, samples=100)  # ten seconds, in which the driver's report is read on any machine
     running = f"{CLAIMS} AND c.ended_at IS NULL AND w.name = 'inference-0'"
-    [(_, pid, gpus, devices, lost)] = until(lambda: stack.query(running), "an engine of the first worker", 90)
+    [(_, pid, gpus, devices, lost)] = until(lambda: stack.query(running), "an engine of the first worker", PATIENCE_S)
     assert visible_devices(int(pid)) == first
     assert gpus == [first]
     assert [device["uuid"] for device in devices] == [first]
     driver.report_xid(0, 79)
-    until(lambda: [row for row in stack.query(LIVE) if row[3] == "BROKEN"], "quarantine", 90)
-    ended = stack.wait_experiment(experiment.id, timeout_s=180)
+    until(lambda: [row for row in stack.query(LIVE) if row[3] == "BROKEN"], "quarantine", PATIENCE_S)
+    ended = stack.wait_experiment(experiment.id)
     assert [stack.client.runs.get(run.id).state for run in ended.runs] == ["SUCCEEDED"] * 2, stack.logs()
     failed = stack.query("SELECT failure->>'code' FROM claim WHERE run_id = %s AND failure IS NOT NULL", lost)
     assert failed == [(QUARANTINED,)]

@@ -17,15 +17,13 @@ import redis
 
 from tests.support.audit import audit
 from tests.support.bucket import KEY, SECRET, serve_bucket
-from tests.support.machines import Machine, can_make_machines, free_ports, other_machine
+from tests.support.machines import Machine, free_ports, other_machine
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack, running_stack, until
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.main import main
 from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
-
-pytestmark = pytest.mark.skipif(not can_make_machines(), reason="network namespaces need root")
 
 SAMPLES = 1000
 _TIMERS = {"LEASE_S": 16, "SELF_FENCE_S": 9, "STATEMENT_TIMEOUT_S": 4, "STALE_WORKER_S": 12, "UNCLAIMED_S": 10}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.audit import audit
+from tests.support.nvml import fake_driver
 from tests.support.processes import PATIENCE_S
 from tests.support.slurm import Cluster
 from tests.support.stack import Stack, running_stack
@@ -39,11 +40,11 @@ def stack(registries: Path) -> Iterator[Stack]:
 
 @pytest.fixture
 def cluster(stack: Stack, tmp_path: Path, command: Callable[..., Any]) -> Callable[..., Cluster]:
-    def make(*options: str, uses: int) -> Cluster:
+    def make(*options: str, uses: int, gpus: int = 0, **variables: str) -> Cluster:
         token = stack.client.create_join_token(kind="inference", max_uses=uses).token
-        made = Cluster(tmp_path, token)
+        made = Cluster(tmp_path, token, variables=variables)
         words = ["--server", stack.home.api_url() or "", "--token-file", str(made.token_file)]
-        words += ["--program", str(PROGRAM), "--gpus", "0", "--out", str(made.file), *options]
+        words += ["--program", str(PROGRAM), "--gpus", str(gpus), "--out", str(made.file), *options]
         command("slurm", *words)
         assert token not in made.file.read_text()
         return made
@@ -88,6 +89,51 @@ def test_a_worker_whose_time_ends_gives_its_job_back_and_goes_on_when_started_ag
     assert stack.wait(run.id).state == "SUCCEEDED", slurm.logs()
     assert slurm.codes(1) == ["0"], slurm.logs()
     assert stack.rows(run.id) == 400
+    audit(stack)
+
+
+APPTAINER = """#!{python}
+import json, os, sys
+from pathlib import Path
+end = sys.argv.index("{sif}")
+options = sys.argv[2:end]
+Path("{told}").write_text(json.dumps(options))
+inside = {{name.removeprefix("APPTAINERENV_"): value for name, value in os.environ.items() if "APPTAINERENV_" in name}}
+driver = {{"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]}} if "--nv" in options else {{}}
+os.execve("{program}", ["{program}", *sys.argv[end + 2:]], {{"PATH": os.defpath, **driver, **inside}})
+"""
+"""In place of Apptainer: no container, but what `--cleanenv` and `--nv` leave of the environment."""
+
+
+def test_a_task_with_several_gpus_is_one_worker_for_models_that_need_them_together(
+    stack: Stack, cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    (tmp_path / "driver").mkdir()
+    driver = fake_driver(tmp_path / "driver", gpus=3)
+    apptainer, told, sif = tmp_path / "node" / "apptainer", tmp_path / "told.json", tmp_path / "worker.sif"
+    sif.touch()
+    apptainer.parent.mkdir()
+    apptainer.write_text(APPTAINER.format(python=sys.executable, sif=sif, told=told, program=PROGRAM))
+    apptainer.chmod(0o755)
+    given = {"LD_LIBRARY_PATH": str(driver.folder), "CUDA_VISIBLE_DEVICES": "0,2"}  # as Slurm chooses two of a node
+    given["PATH"] = f"{apptainer.parent}:{os.defpath}"
+    storage = ("--storage", str(stack.home.storage))
+    slurm = cluster("--until-idle", "20", "--sif", str(sif), *storage, uses=1, gpus=2, **given)
+    target = {"model": "steady", "engine_params": {"tensor_parallel": 2}}
+    dataset = {"name": "synthetic-questions", "limit": 20}
+    entry = RunEntry.model_validate({"target": target, "task": "synthetic-questions", "dataset": dataset})
+    run = stack.client.runs.create(entry)
+    slurm.submit()
+    assert stack.wait(run.id).state == "SUCCEEDED", slurm.logs()
+    assert slurm.codes(1) == ["0"], slurm.logs()
+    options = json.loads((slurm.folder / "options.json").read_text())
+    assert options["gres"] == "gpu:2"
+    assert {"--nv", "--cleanenv"} <= set(json.loads(told.read_text()))
+    claims = (
+        "SELECT w.name, c.gpus FROM claim c JOIN worker w ON w.id = c.worker_id WHERE c.run_id = %s AND c.gpus <> '{}'"
+    )
+    assert stack.query(claims, run.id) == [("slurm-4200", [driver.gpus[0], driver.gpus[2]])]
+    assert stack.query("SELECT devices FROM job WHERE run_id = %s AND kind = 'GENERATE'", run.id) == [(2,)]
     audit(stack)
 
 

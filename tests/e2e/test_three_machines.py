@@ -19,12 +19,10 @@ import pytest
 
 from tests.e2e.test_other_machines import _TIMERS, token_of
 from tests.support.audit import audit
-from tests.support.machines import Machine, can_make_machines, free_ports, other_machine
+from tests.support.machines import Machine, free_ports, other_machine
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import TERMINAL, Stack, running_stack, until
 from vlmhyperbench.registry.schemas import RunEntry
-
-pytestmark = pytest.mark.skipif(not can_make_machines(), reason="network namespaces need root")
 
 CUT_S = float(os.environ.get("VLMHB_TEST_CUT_S", "0"))
 """How long the machine is cut off at least; by default until its jobs were taken from it."""
@@ -102,11 +100,6 @@ def _join(stack: Stack, machine: Machine, name: str, folder: Path) -> subprocess
             stdout=log,
             stderr=log,
         )
-
-
-def _called(name: str) -> list[str]:
-    """Return the words before a command by which the machine has a name of its own."""
-    return ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name]
 
 
 def _logs(folders: dict[str, Path]) -> str:

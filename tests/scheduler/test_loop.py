@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from sqlalchemy import create_engine, make_url
-from sqlmodel import SQLModel
+from sqlalchemy import make_url
 
 from tests.support.engine_room import EngineRoom
 from vlmhyperbench.addresses import with_account
+from vlmhyperbench.db import migrations
 from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.states import JobState, RunState
 from vlmhyperbench.errors import Unavailable
@@ -112,9 +113,7 @@ async def test_after_the_database_was_away_nothing_is_reaped_for_half_a_minute(
 ) -> None:
     server, clock = make_postgres(), Clock()
     server.start()
-    engine = create_engine(server.url)
-    SQLModel.metadata.create_all(engine)
-    engine.dispose()
+    await asyncio.to_thread(migrations.upgrade, server.url)
     async with open_runtime(settings_of(tmp_path, server.url)) as runtime:
         leadership = Leadership(server.url)
         loop, room = loop_of(runtime, leadership, clock), EngineRoom(runtime.database)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.addresses import S3Access
+from vlmhyperbench.local.certificates import Certificates
 
 KEY, SECRET = "ACCESSKEYID12345", "secretsecretsecret1"
 RCLONE = Path(sys.executable).parent / "rclone"
@@ -28,6 +29,8 @@ class LoopbackBucket:
     url: str = ""
     cut_after: int | None = None
     """Bytes after which the next long answer is cut, once."""
+    cut_upload_after: int | None = None
+    """Bytes after which the next long request is cut, once."""
     holds_after: int | None = None
     """Bytes after which nothing is sent until `release`."""
     release: threading.Event = field(default_factory=threading.Event)
@@ -35,8 +38,13 @@ class LoopbackBucket:
     """Of this many requests for the same object the first is answered 503; each has a connection of its own then."""
     refused: int = 0
     """Requests that were refused so."""
+    refuses_uploads_of: bytes | None = None
+    """While this is set, every upload is answered 503 whose path contains it; only together with `refuses_every`."""
+    refused_uploads: int = 0
     sent: int = 0
     """Bytes that the server has sent."""
+    received: int = 0
+    """Bytes that it was sent."""
     _asked: Counter[bytes] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,6 +72,9 @@ class LoopbackBucket:
             return False
         with self._lock:
             what = head.partition(b"\r\n")[0].partition(b"?")[0]
+            if self.refuses_uploads_of is not None and what.startswith(b"PUT ") and self.refuses_uploads_of in what:
+                self.refused_uploads += 1
+                return True
             is_refused = self._asked[what] % self.refuses_every == 0
             self._asked[what] += 1
             self.refused += is_refused
@@ -93,10 +104,21 @@ class LoopbackBucket:
             self.cut_after = None
             return False
 
+    def may_receive(self, count: int) -> bool:
+        """Count bytes of a client, and return whether they reach the server."""
+        with self._lock:
+            self.received += count
+            if self.cut_upload_after is None or self.received <= self.cut_upload_after:
+                return True
+            self.cut_upload_after = None
+            return False
+
 
 @contextmanager
-def serve_bucket(root: Path, address: str = "127.0.0.1", *, is_watched: bool = True) -> Iterator[LoopbackBucket]:
-    """Serve the folder at an address of this machine until the block ends.
+def serve_bucket(
+    root: Path, address: str = "127.0.0.1", *, is_watched: bool = True, certificates: Certificates | None = None
+) -> Iterator[LoopbackBucket]:
+    """Serve the folder at an address of this machine until the block ends, by TLS if there are certificates.
 
     A watched folder may be changed beside the server, which then reads it anew for every request, however many files
     it holds; a folder that is written by requests only is not watched.
@@ -106,6 +128,8 @@ def serve_bucket(root: Path, address: str = "127.0.0.1", *, is_watched: bool = T
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [str(RCLONE), "serve", "s3", str(root), "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}"]
+    if certificates is not None:
+        command += ["--cert", str(certificates.cert_file), "--key", str(certificates.key_file)]
     with (
         subprocess.Popen(
             [*command, "--config", "", *(["--dir-cache-time", "0"] if is_watched else [])],
@@ -119,7 +143,7 @@ def serve_bucket(root: Path, address: str = "127.0.0.1", *, is_watched: bool = T
             if "Starting s3 server" in line:
                 break
         relay.daemon_threads = True
-        bucket.url = f"http://{address}:{relay.server_address[1]}"
+        bucket.url = f"{'http' if certificates is None else 'https'}://{address}:{relay.server_address[1]}"
         thread = threading.Thread(target=relay.serve_forever, kwargs={"poll_interval": 0.01})
         reader = threading.Thread(target=server.stderr.read)  # the server must not wait for a full pipe
         thread.start()
@@ -142,7 +166,7 @@ def _relay_to(port: int, bucket: LoopbackBucket) -> type[socketserver.BaseReques
             with socket.create_connection(("127.0.0.1", port)) as server:
                 back = threading.Thread(target=self._pass_back, args=(server,), daemon=True)
                 back.start()
-                _pass_on(self.request, server)
+                self._pass_on(server)
                 back.join()
 
         def _answer_once(self) -> None:
@@ -155,6 +179,15 @@ def _relay_to(port: int, bucket: LoopbackBucket) -> type[socketserver.BaseReques
                     server.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
                     self._pass_back(server)
             _close(self.request)
+
+        def _pass_on(self, server: socket.socket) -> None:
+            with suppress(OSError):
+                while data := self.request.recv(65536):
+                    if not bucket.may_receive(len(data)):
+                        _close(self.request)
+                        break
+                    server.sendall(data)
+            _close(server)
 
         def _pass_back(self, server: socket.socket) -> None:
             with suppress(OSError):
@@ -179,13 +212,6 @@ def _read_request(connection: socket.socket) -> bytes:
     while lengths and len(body) < int(lengths[0]):
         body += connection.recv(65536)
     return head + b"\r\n\r\n" + body
-
-
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    _close(target)
 
 
 def _close(connection: socket.socket) -> None:

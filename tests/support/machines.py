@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import socket
@@ -11,14 +10,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tests.support.needs import skip_or_fail
+
 _NOBODY = "02:00:00:00:00:01"
 """Hardware address that no machine has."""
-_NUMBERS = itertools.count(os.getpid() % 200 * 10)
+_NEED = "VLMHB_NEED_MACHINES"
+_NETWORKS = 4000
+"""Number of machines that can be there at once, those of all tests together."""
 
 
-def can_make_machines() -> bool:
-    """Return whether network namespaces can be made here."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
+def need_machines(*programs: str) -> None:
+    """Skip a test where no machine can be made, or a program is missing; in `make ci` that is a failure."""
+    missing = [program for program in ("ip", *programs) if shutil.which(program) is None]
+    if missing or not _can_make_machines():
+        skip_or_fail(f"Network namespaces need root{''.join(f', and {name}' for name in missing)}.", _NEED)
+
+
+def _can_make_machines() -> bool:
+    if os.geteuid() != 0:
         return False
     probe = f"vlmhb-probe-{os.getpid()}"
     made = subprocess.run(["ip", "netns", "add", probe], check=False, capture_output=True)
@@ -71,14 +80,10 @@ class Machine:
 
 @contextmanager
 def other_machine() -> Iterator[Machine]:
-    """Make a machine and remove it when the block ends."""
-    number = next(_NUMBERS) % 4000
-    network = f"10.231.{number // 64}.{number % 64 * 4}"
-    first = network.rpartition(".")[0]
-    last = int(network.rpartition(".")[2])
-    machine = Machine(f"vlmhb-{number}", f"vlmhb{number}", f"{first}.{last + 1}", f"{first}.{last + 2}")
-    near, far = machine.cable + "a", machine.cable + "b"
-    _ip("netns", "add", machine.name)
+    """Make a machine and remove it when the block ends; a test that cannot have one is skipped or fails."""
+    need_machines()
+    machine = _taken()
+    near, far = machine._near_end, machine._far_end
     try:
         _ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", machine.name)
         _ip("addr", "add", f"{machine.near}/30", "dev", near)
@@ -90,6 +95,19 @@ def other_machine() -> Iterator[Machine]:
     finally:
         subprocess.run(["ip", "link", "delete", near], check=False, capture_output=True)
         subprocess.run(["ip", "netns", "delete", machine.name], check=False, capture_output=True)
+
+
+def _taken() -> Machine:
+    """Make the namespace of a machine whose name and addresses no other has, also none of tests that were killed."""
+    own = os.getpid() * 7
+    for number in ((own + offset) % _NETWORKS for offset in range(_NETWORKS)):
+        network, last = f"10.231.{number // 64}", number % 64 * 4
+        machine = Machine(f"vlmhb-{number}", f"vlmhb{number}", f"{network}.{last + 1}", f"{network}.{last + 2}")
+        made = subprocess.run(["ip", "netns", "add", machine.name], check=False, capture_output=True, text=True)
+        if made.returncode == 0:
+            return machine
+        assert "File exists" in made.stderr, made.stderr
+    raise AssertionError("every name of a machine is taken: ip netns list")
 
 
 def free_ports(host: str) -> int:

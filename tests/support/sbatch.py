@@ -3,7 +3,8 @@
     python sbatch.py FOLDER FILE
 
 Each task is a process of its own in a session of its own, with the variables of Slurm and none of the submitter's
-(`--export=NONE`). FOLDER gets `options.json`, and for each task `N.pid`, `N.log` and in the end `N.code`.
+(`--export=NONE`); FOLDER/node.json has those of the node. FOLDER gets `options.json`, and for each
+task `N.pid`, `N.log` and in the end `N.code`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def main() -> None:
             "SLURM_JOB_ID": str(JOB + number),
             "SLURM_ARRAY_JOB_ID": str(JOB),
             "SLURM_ARRAY_TASK_ID": str(number),
+            **json.loads((folder / "node.json").read_text()),
         }
         with (folder / f"{number}.log").open("ab") as log:
             subprocess.Popen(

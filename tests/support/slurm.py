@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import until
@@ -17,13 +19,23 @@ _SBATCH = Path(__file__).with_name("sbatch.py")
 class Cluster:
     """A file for sbatch, and the tasks that the stand-in for Slurm has started of it."""
 
-    def __init__(self, folder: Path, token: str, *, node: Sequence[str] = ()) -> None:
-        """`node`: beginning of the command that runs a program on the node; empty: here."""
+    def __init__(
+        self, folder: Path, token: str, *, node: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Make the stand-in.
+
+        Args:
+            folder: Folder of its files.
+            token: Join token of the workers.
+            node: Beginning of the command that runs a program on the node; empty: here.
+            variables: Those of the node and of the GPUs that Slurm gives to a task.
+        """
         self.folder, self.token = folder, token
         self.file = folder / "workers.sbatch"
         self.token_file = folder / "token"
         self.token_file.write_text(token)
         self.token_file.chmod(0o600)
+        (folder / "node.json").write_text(json.dumps(dict(variables)))
         program = folder / "bin" / "sbatch"
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec {" ".join((*node, sys.executable, str(_SBATCH)))} {folder} "$@"\n')

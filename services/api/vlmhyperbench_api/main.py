@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
 import uvicorn
@@ -13,7 +13,9 @@ from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from vlmhyperbench.accounts.keeping import keep
-from vlmhyperbench.errors import InvalidInput
+from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.schema import check_schema
+from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.logs.clients import quiet_client_errors, raise_open_files
 from vlmhyperbench.registry.roots import registry_roots
 from vlmhyperbench.runtime import open_runtime, service
@@ -185,7 +187,23 @@ def create_app(settings: Settings) -> FastAPI:
 def main() -> int:
     """Serve the REST API and the live feed until SIGTERM."""
     with service("api", main.__doc__) as settings:
+        asyncio.run(_check_schema(settings))
         return serve(settings)
+
+
+async def _check_schema(settings: Settings) -> None:
+    """Refuse a database whose schema is another version's; one that does not answer is asked by every request.
+
+    Raises:
+        NotReady: the schema differs.
+    """
+    if url := settings.database_url.get_secret_value():
+        database = Database(url, name="api-start")
+        try:
+            with suppress(Unavailable):
+                await check_schema(database)
+        finally:
+            await database.close()
 
 
 def serve(settings: Settings) -> int:

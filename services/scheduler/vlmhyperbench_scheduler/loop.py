@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 
 from vlmhyperbench.db.engine import DATABASE_REFUSED
 from vlmhyperbench.db.leadership import Leadership
+from vlmhyperbench.db.schema import check_schema
 from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, Assign, decide
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.logs import get_logger
@@ -58,9 +59,12 @@ class Loop:
         """Tick once if this process leads; return whether it leads.
 
         Raises:
+            NotReady: the schema of the database is not that of this version.
             Unavailable: the database refuses the account, and has never answered.
         """
         try:
+            if not self._has_reached:
+                await check_schema(self._runtime.database)
             leads = await self._leadership.hold()
             self._has_reached = True
             if leads and not (self._is_leading and not self._is_away):

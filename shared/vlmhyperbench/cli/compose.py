@@ -22,8 +22,9 @@ from vlmhyperbench.deployment.compose_files import (
     VARIABLES,
     is_gpu,
     override,
-    read_variables,
-    variables,
+    read_env_file,
+    variables_in,
+    with_profiles,
 )
 from vlmhyperbench.deployment.secrets_of_stack import prepare_secrets
 from vlmhyperbench.errors import NotFound, Unavailable
@@ -41,8 +42,8 @@ def compose(
     """Write what `docker compose` needs on this machine, and check it; then start: `docker compose up -d --wait`.
 
     The files are .env with variables (what you have written there stays), .compose/ with secrets (made once), and
-    compose.override.yaml with an inference worker for each GPU or gang of GPUs. VLMHB_DEVICES and VLMHB_GANGS choose
-    the GPUs, as for `up`. The exit code is 3 if the machine lacks something.
+    compose.override.yaml with an inference worker for each GPU or gang of GPUs, and its memory. VLMHB_DEVICES and
+    VLMHB_GANGS choose the GPUs, as for `up`. The exit code is 3 if the machine lacks something.
 
     Args:
         folder: Folder with compose.yaml; by default the current one.
@@ -56,18 +57,20 @@ def compose(
             code="no_compose_file",
         )
     shares = shares_of_machine(Settings.load(), name="gpu")
-    chosen = variables(read_variables(folder / VARIABLES), shares, int(psutil.virtual_memory().total))
+    memory_bytes = int(psutil.virtual_memory().total)
+    env_file = with_profiles(read_env_file(folder / VARIABLES), shares)
     if not check:
         made = prepare_secrets(folder / SECRETS)
         try:
-            write_whole(folder / OVERRIDE, override(shares).encode())
-            write_whole(folder / VARIABLES, "".join(f"{name}={value}\n" for name, value in chosen.items()).encode())
+            write_whole(folder / OVERRIDE, override(shares, memory_bytes).encode())
+            write_whole(folder / VARIABLES, env_file.encode())
         except OSError as error:
             message = f"{error.filename or folder} cannot be written: {error.strerror or error}."
             raise Unavailable(message, cure="Correct the permissions of the folder.", code="unwritable") from error
         gpus = sum(len(share.devices) for share in shares if is_gpu(share))
         note(f"{folder / SECRETS}: {len(made)} secrets made; {folder / OVERRIDE}: {gpus} GPUs", output)
-    checks = list(check_machine(folder, shares, chosen))
+    chosen = variables_in(env_file)
+    checks = list(check_machine(folder, shares, chosen, memory_bytes))
     if output.json:
         emit("compose", {"profiles": chosen["COMPOSE_PROFILES"], "checks": [asdict(item) for item in checks]})
     else:

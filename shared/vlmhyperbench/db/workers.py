@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
@@ -93,6 +94,24 @@ async def register(
         await session.execute(insert(_DEVICE), [{"worker_id": worker_id, **asdict(device)} for device in devices])
         await session.execute(text(_STAY_QUARANTINED), {"worker": worker_id})
     return view_of(WorkerView, added.one())
+
+
+async def holder_elsewhere(
+    session: AsyncSession, uuids: Sequence[str], *, host: str, stale_s: float
+) -> WorkerView | None:
+    """Return a worker of another host that has one of these GPUs and was seen lately.
+
+    Workers that register look one after another, until the end of their transactions.
+    """
+    await session.execute(text("SELECT pg_advisory_xact_lock(hashtext('devices of workers'), 0)"))
+    statement = (
+        select(_WORKER)
+        .join(_DEVICE, _DEVICE.c.worker_id == _WORKER.c.id)
+        .where(_DEVICE.c.uuid.in_(uuids), _WORKER.c.host != host, _WORKER.c.state.in_(_PRESENT))
+        .where(_WORKER.c.last_seen_at > func.now() - timedelta(seconds=stale_s))
+        .limit(1)
+    )
+    return await fetch_one(session, WorkerView, statement)
 
 
 async def earlier_boots(session: AsyncSession, worker_id: UUID) -> list[UUID]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vlmhyperbench.deployment.compose_files import is_gpu
+from vlmhyperbench.deployment.compose_files import MEMORY, PROFILES, inference_workers, is_gpu
 from vlmhyperbench.worker.checks import Check
 from vlmhyperbench.worker.shares import Share
 
@@ -22,6 +23,8 @@ _TOOLKIT: Final = (
     "Install the NVIDIA Container Toolkit, run `sudo nvidia-ctk runtime configure --runtime=docker`, "
     "and restart Docker."
 )
+_MEMORY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([bkmg]?)b?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _MIN_COMPOSE: Final = (2, 24)
 """The version from which a missing file of settings may be named."""
 
@@ -33,13 +36,16 @@ class DeploymentCheck(Check):
     code: str = ""
 
 
-def check_machine(folder: Path, shares: Sequence[Share], variables: Mapping[str, str]) -> Iterator[DeploymentCheck]:
+def check_machine(
+    folder: Path, shares: Sequence[Share], variables: Mapping[str, str], memory_bytes: int
+) -> Iterator[DeploymentCheck]:
     """Check Docker, its compose plugin, its GPUs, the images, and the ports; a Docker that is away is asked once.
 
     Args:
         folder: The folder of compose.yaml.
         shares: The inference workers of this machine.
         variables: The variables of the folder's .env.
+        memory_bytes: The memory of this machine.
     """
     docker = _docker()
     yield docker
@@ -58,7 +64,13 @@ def check_machine(folder: Path, shares: Sequence[Share], variables: Mapping[str,
         is_up,
         "VLMHB_PORT",
     )
-    if "tls" in variables.get("COMPOSE_PROFILES", "").split(","):
+    profiles = variables.get(PROFILES, "").split(",")
+    if "monitoring" in profiles:
+        address, port = variables.get("VLMHB_ADDRESS") or "127.0.0.1", variables.get("VLMHB_GRAFANA_PORT") or "3000"
+        yield _port("port of Grafana", address, port, is_up, "VLMHB_GRAFANA_PORT")
+    if given := variables.get(MEMORY):
+        yield _memory(given, inference_workers(shares), memory_bytes)
+    if "tls" in profiles:
         address, port = variables.get("VLMHB_TLS_ADDRESS") or "0.0.0.0", variables.get("VLMHB_TLS_PORT") or "443"  # noqa: S104 - the default of compose.yaml, which is checked
         yield _port("port of TLS", address, port, is_up, "VLMHB_TLS_PORT")
 
@@ -112,6 +124,20 @@ def _images(variables: Mapping[str, str]) -> DeploymentCheck:
     detail = f"missing: {', '.join(missing)}" if missing else f"{len(wanted)} are on this machine, {prefix}-…:{tag}"
     cure = "Build them with `make images`, or name those of a registry by VLMHB_IMAGES and VLMHB_TAG in .env."
     return DeploymentCheck(name="images", is_ok=not missing, detail=detail, cure=cure, code="no_images")
+
+
+def _memory(given: str, workers: int, memory_bytes: int) -> DeploymentCheck:
+    form = _MEMORY.fullmatch(given)
+    if form is None:
+        detail, is_ok = f"{MEMORY}={given} is not an amount of memory.", False
+    else:
+        together = float(form[1]) * workers * _UNITS[form[2].lower()]
+        is_ok = together <= memory_bytes
+        detail = (
+            f"{workers} inference workers may have {given} each, and the machine has {memory_bytes / 2**30:.0f} GiB"
+        )
+    cure = f"Write less into {MEMORY} in .env, such as 16g, or remove it, so that the workers divide the memory."
+    return DeploymentCheck(name="memory", is_ok=is_ok, detail=detail, cure=cure, code="memory")
 
 
 def _port(name: str, address: str, port: str, is_up: bool, variable: str) -> DeploymentCheck:

@@ -15,6 +15,9 @@ from vlmhyperbench_sdk.types import JsonValue
 COMPOSE: Final = "compose.yaml"
 OVERRIDE: Final = "compose.override.yaml"
 VARIABLES: Final = ".env"
+PROFILES: Final = "COMPOSE_PROFILES"
+MEMORY: Final = "VLMHB_INFERENCE_MEMORY"
+"""Variable with the limit of memory of each inference worker; by default they divide the memory of the machine."""
 SECRETS: Final = ".compose"
 _BASE: Final = {"file": "deploy/compose/inference.yaml", "service": "inference"}
 _OVERRIDE_HEAD: Final = (
@@ -24,10 +27,25 @@ _MEMORY_SHARE: Final = 0.8
 """Part of the machine's memory that inference workers may have together; the rest is for the other services."""
 
 
-def override(shares: Sequence[Share]) -> str:
-    """Return the override with an inference worker for each share of GPUs; without services where there are none."""
-    services = {f"inference-{share.name}": _service(share) for share in shares if is_gpu(share)}
+def override(shares: Sequence[Share], memory_bytes: int) -> str:
+    """Return the override: an inference worker for each share of GPUs, or the memory of the one on the processor.
+
+    `memory_bytes` is the memory of the machine, which its inference workers divide.
+    """
+    limits: dict[str, JsonValue] = {"memory": f"${{{MEMORY}:-{_memory_gib(shares, memory_bytes)}g}}"}
+    services = {f"inference-{share.name}": _service(share, limits) for share in shares if is_gpu(share)}
+    if not services:
+        services = {"inference-cpu": {"deploy": {"resources": {"limits": limits}}}}
     return _OVERRIDE_HEAD + yaml.safe_dump({"services": services}, sort_keys=False)
+
+
+def inference_workers(shares: Sequence[Share]) -> int:
+    """Return the number of containers of inference workers: one for each share of GPUs, else one on the processor."""
+    return max(1, sum(map(is_gpu, shares)))
+
+
+def _memory_gib(shares: Sequence[Share], memory_bytes: int) -> int:
+    return max(2, int(memory_bytes * _MEMORY_SHARE / inference_workers(shares) / 2**30))
 
 
 def is_gpu(share: Share) -> bool:
@@ -35,35 +53,47 @@ def is_gpu(share: Share) -> bool:
     return any(device.kind == "gpu" and not device.is_declared for device in share.devices)
 
 
-def variables(given: Mapping[str, str], shares: Sequence[Share], memory_bytes: int) -> dict[str, str]:
-    """Return the variables of this machine: those that are given stay, and missing ones are chosen."""
+def with_profiles(text: str, shares: Sequence[Share]) -> str:
+    """Return an .env file with the profile of this machine; all else in it, remarks included, stays as it is."""
     profile = "gpu" if any(map(is_gpu, shares)) else "cpu"
-    others = [name for name in given.get("COMPOSE_PROFILES", "").split(",") if name and name not in {"gpu", "cpu"}]
-    memory_gib = max(2, int(memory_bytes * _MEMORY_SHARE / max(1, len(shares)) / 2**30))
-    return {
-        "VLMHB_INFERENCE_MEMORY": f"{memory_gib}g",
-        **given,
-        "COMPOSE_PROFILES": ",".join((profile, *others)),
-    }
+    given = variables_in(text).get(PROFILES, "")
+    others = [name for name in given.split(",") if name and name not in {"gpu", "cpu"}]
+    line = f"{PROFILES}={','.join((profile, *others))}"
+    lines = text.splitlines()
+    places = [no for no, old in enumerate(lines) if _name_in(old) == PROFILES]
+    lines = [old for no, old in enumerate(lines) if no not in places[:-1]]
+    if places:
+        lines[places[-1] - len(places) + 1] = line
+    else:
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
-def read_variables(path: Path) -> dict[str, str]:
-    """Return the variables of an .env file; lines that set none are left out.
+def read_env_file(path: Path) -> str:
+    """Return the text of an .env file; empty if there is none.
 
     Raises:
         InvalidInput: it is not UTF-8.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        return ""
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not a text in UTF-8.", cure="Write it anew, or remove it.") from error
-    pairs = (line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith("#"))
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _service(share: Share) -> dict[str, JsonValue]:
+def variables_in(text: str) -> dict[str, str]:
+    """Return the variables of an .env file; lines that set none are left out."""
+    return {name: line.partition("=")[2].strip() for line in text.splitlines() if (name := _name_in(line))}
+
+
+def _name_in(line: str) -> str | None:
+    """Return the name of the variable that a line of an .env file sets."""
+    return line.partition("=")[0].strip() if "=" in line and not line.lstrip().startswith("#") else None
+
+
+def _service(share: Share, limits: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     uuids: list[JsonValue] = [device.uuid for device in share.devices]
     gpus: dict[str, JsonValue] = {"driver": "nvidia", "device_ids": uuids, "capabilities": ["gpu"]}
     service: dict[str, JsonValue] = {
@@ -71,7 +101,7 @@ def _service(share: Share) -> dict[str, JsonValue]:
         "profiles": ["gpu"],
         "environment": dict(share.variables),
         "depends_on": {"migrate": {"condition": "service_completed_successfully"}},
-        "deploy": {"resources": {"reservations": {"devices": [gpus]}}},
+        "deploy": {"resources": {"limits": dict(limits), "reservations": {"devices": [gpus]}}},
     }
     if share.cores:
         service["cpuset"] = ",".join(map(str, sorted(share.cores)))

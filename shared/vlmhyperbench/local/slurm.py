@@ -86,7 +86,7 @@ def sbatch_file(batch: Batch) -> str:
         ca_words=f" --ca-file {_word(batch.ca_file)}" if batch.ca_file is not None else "",
         directives="\n".join(f"#SBATCH --{option}" for option in _options(batch)),
         home=home,
-        exports=f"export VLMHB_MODELS_DIR={_word(batch.models)}" if batch.models is not None else "",
+        exports="\n".join(f"export {name}={value}" for name, value in _settings(batch).items()),
         start=_start(batch),
         until_idle_s=batch.until_idle_s,
         grace_s=batch.grace_s,
@@ -110,6 +110,15 @@ def _options(batch: Batch) -> list[str]:
     return [f"{name}={value}" for name, value in asked.items() if value is not None]
 
 
+def _settings(batch: Batch) -> dict[str, str]:
+    """Return the settings of the worker, besides its home."""
+    settings = {} if batch.models is None else {"VLMHB_MODELS_DIR": _word(batch.models)}
+    if batch.gpus > 1:
+        # The GPUs that Slurm shows the task are its worker's together: they count from 0, whichever they are.
+        settings["VLMHB_GANGS"] = ",".join(map(str, range(batch.gpus)))
+    return settings
+
+
 def _start(batch: Batch) -> str:
     if batch.sif is None:
         return shlex.quote(batch.program)
@@ -120,9 +129,10 @@ def _start(batch: Batch) -> str:
         f"export APPTAINERENV_{name}\n"
         for name in (
             'VLMHB_HOME="$VLMHB_HOME"',
+            'XDG_CACHE_HOME="$VLMHB_HOME/cache"',  # the image's is not writable
             # Workers of one node would want the same port, which the image opens to every network.
             'VLMHB_METRICS_PORT="${VLMHB_METRICS_PORT:-0}"',
-            *(['VLMHB_MODELS_DIR="$VLMHB_MODELS_DIR"'] if batch.models is not None else []),
+            *(f'{name}="${name}"' for name in _settings(batch)),
             *(['CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-}"'] if batch.gpus else []),
         )
     )

@@ -34,13 +34,13 @@ async def keep_house(settings: Settings) -> None:
     database = Database(url, statement_timeout_s=_STATEMENT_S, name="housekeeper", pool_size=1, max_overflow=2)
     leadership = Leadership(url, key=HOUSEKEEPER_KEY, name="housekeeper-lock")
     storage = await asyncio.to_thread(open_storage, storage_location(settings))
-    is_allowed = False
+    is_allowed: bool | None = None
     swept_at = -_SWEEP_S
     clock = asyncio.get_running_loop().time
     try:
         while True:
             try:
-                is_allowed = is_allowed or await _may_move(database)
+                is_allowed = is_allowed or await _may_move(database, is_known=is_allowed is not None)
                 if is_allowed and await leadership.hold():
                     folder = settings.home / "moves"
                     while await leadership.hold() and await move_due(database, storage, settings.tiers, folder=folder):
@@ -58,10 +58,20 @@ async def keep_house(settings: Settings) -> None:
         await database.close()
 
 
-async def _may_move(database: Database) -> bool:
-    """Whether this account may take rows out of Postgres: that of a worker that joined may not, so it must not lead."""
+async def _may_move(database: Database, *, is_known: bool) -> bool:
+    """Whether this account may take rows out of Postgres: that of a worker that joined may not, so it must not lead.
+
+    The first time that it may not, the log says so.
+    """
     async with database.transaction() as session:
-        return await tiers.may_move(session)
+        is_allowed = await tiers.may_move(session)
+    if not is_allowed and not is_known:
+        _LOG.warning(
+            "tiers.not_allowed",
+            reason="The account of this worker may not delete rows, so it moves, restores and deletes no run.",
+            cure="Run one reporting worker with the account of the database's owner, as the stack itself does.",
+        )
+    return is_allowed
 
 
 async def move_due(database: Database, storage: Storage, policy: TierPolicy, *, folder: Path) -> list[Moved]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from importlib.metadata import version
+from uuid import UUID
 
 from vlmhyperbench.db import claims, finishing, traces, workers
 from vlmhyperbench.db.claims import Claimant
-from vlmhyperbench.db.engine import DATABASE_REFUSED
+from vlmhyperbench.db.engine import DATABASE_REFUSED, AsyncSession
+from vlmhyperbench.db.schema import check_schema
 from vlmhyperbench.domain.outcomes import Failed
 from vlmhyperbench.domain.steps import WorkerKind
-from vlmhyperbench.errors import Unavailable
+from vlmhyperbench.errors import Conflict, Unavailable
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.monitoring.tracing import record
 from vlmhyperbench.queues.contracts import queue_of
 from vlmhyperbench.worker.claims import WorkerContext
+from vlmhyperbench.worker.device_locks import IN_USE
 from vlmhyperbench.worker.device_watch import offered
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.presence import has_died, remove_presence
@@ -36,15 +40,22 @@ class Boot:
     kind: WorkerKind
     devices: Sequence[DeviceInfo]
     slots: int
+    _seen: dict[UUID, datetime] = field(default_factory=dict)
+    """When workers that have the same GPUs had been seen at the first look."""
 
     async def register(self) -> bool:
-        """Register this boot; False if the database does not answer.
+        """Register this boot; False if the database does not answer, or a worker elsewhere may still use its GPUs.
 
         Raises:
+            Conflict: a worker of another host that is alive has one of them (code `device_in_use`).
+            NotReady: its schema is older than that of this version (code `schema_differs`).
             Unavailable: it refuses the account that the settings name.
         """
         try:
+            await check_schema(self.context.runtime.database, may_be_newer=True)
             async with self.context.runtime.database.transaction() as session:
+                if not await self._has_devices_alone(session):
+                    return False
                 await workers.register(
                     session,
                     worker_id=self.context.worker_id,
@@ -66,6 +77,29 @@ class Boot:
             _LOG.warning("worker.waits_for_database", reason=error.message)
             return False
         return True
+
+    async def _has_devices_alone(self, session: AsyncSession) -> bool:
+        """Return whether no worker elsewhere has these GPUs, whose locks only one host or container sees.
+
+        One that is killed is taken for alive until it is stale; one that is seen again meanwhile is alive.
+        """
+        gpus = [device.uuid for device in self.devices if device.kind == "gpu" and not device.is_declared]
+        stale_s = self.context.settings.timers.stale_worker_s
+        if not gpus:
+            return True
+        holder = await workers.holder_elsewhere(session, gpus, host=self.claimant.host, stale_s=stale_s)
+        if holder is None:
+            return True
+        first = self._seen.setdefault(holder.id, holder.last_seen_at)
+        if holder.state == "LIVE" and holder.last_seen_at > first:
+            raise Conflict(
+                f"The devices of this worker ({', '.join(gpus)}) are used by the worker {holder.name!r} on "
+                f"{holder.host}.",
+                cure="Stop that worker, or give this one other devices with VLMHB_DEVICES.",
+                code=IN_USE,
+            )
+        _LOG.info("worker.waits_for_devices", devices=gpus, holder=holder.name, host=holder.host)
+        return False
 
     async def end_claims_of_the_dead(self) -> None:
         """End the claims of earlier boots of this worker that have died for certain, before their leases expire.

@@ -70,7 +70,7 @@ async def run_worker(
         Conflict: another worker holds one of the devices (code `device_in_use`).
         Denied: the database refuses the account of a worker that has joined (code `account_refused`), or S3 its keys.
         InvalidInput: there is no such bucket.
-        NotReady: no stack is known.
+        NotReady: no stack is known, or its database has an older schema.
         Unavailable: the storage cannot be used, or the database refuses the account of the settings.
     """
     forget_credentials()

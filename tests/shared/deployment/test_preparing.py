@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.nvml import fake_driver
 from tests.support.processes import PATIENCE_S
-from vlmhyperbench.deployment.compose_files import override, read_variables, variables
+from vlmhyperbench.deployment.compose_files import override, read_env_file, variables_in, with_profiles
 from vlmhyperbench.deployment.secrets_of_stack import prepare_secrets
 from vlmhyperbench.errors import Conflict, InvalidInput
 from vlmhyperbench.settings import Settings
@@ -35,7 +36,7 @@ SHARES = (
 
 
 def test_every_share_of_gpus_is_a_service_with_its_own_devices_and_cores() -> None:
-    services = yaml.safe_load(override(SHARES))["services"]
+    services = yaml.safe_load(override(SHARES, 100 * GIB))["services"]
     assert list(services) == ["inference-gpu-0", "inference-gpu-1"]
     gang = services["inference-gpu-1"]
     (devices,) = gang["deploy"]["resources"]["reservations"]["devices"]
@@ -43,24 +44,44 @@ def test_every_share_of_gpus_is_a_service_with_its_own_devices_and_cores() -> No
     assert gang["environment"]["VLMHB_DEVICES"] == "GPU-1,GPU-2"
     assert gang["environment"]["VLMHB_WORKER_NAME"] == "gpu-1"
     assert (gang["cpuset"], gang["profiles"]) == ("2,3", ["gpu"])
+    assert gang["deploy"]["resources"]["limits"]["memory"] == "${VLMHB_INFERENCE_MEMORY:-40g}"
     assert gang["extends"]["file"] == "deploy/compose/inference.yaml"
 
 
 def test_declared_devices_are_no_services() -> None:
     declared = Share(name="gpu", devices=(gpu(0, is_declared=True),))
-    assert yaml.safe_load(override([declared]))["services"] == {}
-    assert variables({}, [declared], 64 * GIB)["COMPOSE_PROFILES"] == "cpu"
+    limits = {"memory": "${VLMHB_INFERENCE_MEMORY:-80g}"}
+    assert yaml.safe_load(override([declared] * 2, 100 * GIB))["services"] == {
+        "inference-cpu": {"deploy": {"resources": {"limits": limits}}}
+    }
+    assert with_profiles("", [declared]) == "COMPOSE_PROFILES=cpu\n"
 
 
-def test_variables_of_the_user_stay_and_the_profile_follows_the_machine(tmp_path: Path) -> None:
-    file = tmp_path / ".env"
-    file.write_text("# a remark\nVLMHB_PORT=9000\nCOMPOSE_PROFILES=cpu,tls\n")
-    chosen = variables(read_variables(file), SHARES, 100 * GIB)
-    assert chosen == {"VLMHB_PORT": "9000", "COMPOSE_PROFILES": "gpu,tls", "VLMHB_INFERENCE_MEMORY": "40g"}
-    assert read_variables(tmp_path / "missing") == {}
-    file.write_bytes(b"\xff\xfe")
+def test_what_the_user_wrote_stays_and_the_profile_follows_the_machine(tmp_path: Path) -> None:
+    written = "# a remark\nVLMHB_PORT=9000\nCOMPOSE_PROFILES=s3\n\n COMPOSE_PROFILES = cpu,tls\n#VLMHB_TAG=1\n"
+    assert with_profiles(written, SHARES) == ("# a remark\nVLMHB_PORT=9000\n\nCOMPOSE_PROFILES=gpu,tls\n#VLMHB_TAG=1\n")
+    assert variables_in(written) == {"VLMHB_PORT": "9000", "COMPOSE_PROFILES": "cpu,tls"}
+    assert with_profiles("VLMHB_PORT=9000", SHARES) == "VLMHB_PORT=9000\nCOMPOSE_PROFILES=gpu\n"
+    assert read_env_file(tmp_path / "missing") == ""
+    (tmp_path / ".env").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput):
-        read_variables(file)
+        read_env_file(tmp_path / ".env")
+
+
+def test_more_gpus_than_before_divide_the_memory_anew(tmp_path: Path) -> None:
+    (tmp_path / "compose.yaml").write_text("services: {}\n")
+    limits = []
+    for gpus in (1, 2):
+        (tmp_path / "driver").mkdir(exist_ok=True)
+        driver = fake_driver(tmp_path / "driver", gpus=gpus)
+        compose(tmp_path, LD_LIBRARY_PATH=str(driver.folder))
+        services = yaml.safe_load((tmp_path / "compose.override.yaml").read_text())["services"]
+        found = {service["deploy"]["resources"]["limits"]["memory"] for service in services.values()}
+        limits += [int(limit.partition(":-")[2].removesuffix("g}")) for limit in found]
+        assert len(services) == gpus
+    one, two = limits
+    assert two == max(2, one // 2)
+    assert (tmp_path / ".env").read_text() == "COMPOSE_PROFILES=gpu\n"
 
 
 def test_secrets_are_made_once_and_fit_each_other(tmp_path: Path) -> None:
@@ -141,7 +162,10 @@ def test_a_machine_without_docker_and_with_a_taken_port_is_told_so(tmp_path: Pat
         (programs / "docker").write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
         (programs / "docker").chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        (tmp_path / ".env").write_text(f"VLMHB_PORT={taken.getsockname()[1]}\n")
+        port = taken.getsockname()[1]
+        (tmp_path / ".env").write_text(
+            f"VLMHB_PORT={port}\nVLMHB_GRAFANA_PORT={port}\nCOMPOSE_PROFILES=cpu,monitoring\nVLMHB_INFERENCE_MEMORY=9000g\n"
+        )
         code, said = compose(tmp_path, "--check", PATH=str(programs))
     assert code == 3
     checks = {check["name"]: check for check in said["data"]["checks"]}
@@ -149,6 +173,8 @@ def test_a_machine_without_docker_and_with_a_taken_port_is_told_so(tmp_path: Pat
         "docker": "no_docker",
         "compose": "no_compose",
         "port": "port",
+        "port of Grafana": "port",
+        "memory": "memory",
     }
     assert all(check["cure"] for check in checks.values())
     assert not (tmp_path / ".compose").exists()
@@ -163,7 +189,7 @@ def test_gpus_without_the_toolkit_are_told_so(monkeypatch: pytest.MonkeyPatch, t
     )
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    checks = {check.name: check for check in check_machine(tmp_path, SHARES, {})}
+    checks = {check.name: check for check in check_machine(tmp_path, SHARES, {}, 2**30)}
     assert (checks["nvidia toolkit"].is_ok, checks["nvidia toolkit"].code) == (False, "no_toolkit")
     assert "nvidia-ctk" in checks["nvidia toolkit"].cure
     assert checks["compose"].is_ok

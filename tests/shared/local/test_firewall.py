@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines import can_make_machines, other_machine
-from tests.support.needs import skip_or_fail
+from tests.support.machines import need_machines, other_machine
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.local.firewall import TOOLS, Door, Tool, doors, parse_networks, rules
@@ -73,8 +71,7 @@ def test_what_is_no_network_is_refused(given: str) -> None:
 @pytest.mark.parametrize("tool", sorted(LOADERS))
 def test_the_tool_itself_accepts_the_rules(tool: Tool) -> None:
     loader = LOADERS[tool]
-    if shutil.which(loader[0]) is None or not can_make_machines():
-        skip_or_fail(f"{loader[0]} and root are needed")
+    need_machines(loader[0])
     checked = subprocess.run(
         ["unshare", "--net", *loader], input=rules(tool, SITE), text=True, capture_output=True, check=False
     )
@@ -85,8 +82,7 @@ def test_the_tool_itself_accepts_the_rules(tool: Tool) -> None:
     ("tool", "loader"), [("nft", ["nft", "-f", "-"]), ("iptables", ["iptables-restore", "--noflush"])]
 )
 def test_rules_that_are_loaded_let_the_right_machine_in_and_no_other(tool: Tool, loader: list[str]) -> None:
-    if shutil.which(loader[0]) is None or not can_make_machines():
-        skip_or_fail(f"{loader[0]} and root are needed")
+    need_machines(loader[0])
     with other_machine() as machine:
         server = (
             "import socket, sys\n"

@@ -13,6 +13,7 @@ from tests.support.bucket import KEY, LoopbackBucket, serve_bucket
 from tests.support.wording import Wording
 from vlmhyperbench.addresses import S3Access
 from vlmhyperbench.errors import Conflict, Damaged, VlmHyperBenchError
+from vlmhyperbench.local.certificates import Certificates
 from vlmhyperbench.storage import Storage, StorageLocation, open_storage
 from vlmhyperbench.storage.s3 import PART_BYTES, S3Store
 
@@ -92,6 +93,29 @@ async def test_a_download_that_is_cut_arrives_whole(bucket: LoopbackBucket, stor
     bucket.cut_after = bucket.sent + PART_BYTES // 2
     assert (await storage.open("file", stored.sha256)).read_bytes() == LARGE
     assert bucket.cut_after is None
+
+
+async def test_an_upload_that_is_cut_arrives_whole(bucket: LoopbackBucket, storage: Storage) -> None:
+    bucket.cut_upload_after = bucket.received + PART_BYTES // 2
+    stored = storage.put("file", LARGE)
+    assert bucket.cut_upload_after is None
+    assert (await storage.open("file", stored.sha256)).read_bytes() == LARGE
+
+
+async def test_a_server_with_tls_is_reached_by_the_authority_of_the_settings_and_by_no_other(tmp_path: Path) -> None:
+    certificates, others = Certificates(tmp_path / "tls"), Certificates(tmp_path / "others")
+    for made in (certificates, others):
+        made.prepare({"127.0.0.1"})
+    with serve_bucket(tmp_path / "s3", certificates=certificates) as bucket:
+        bucket.put("store", {})
+        storage = at(bucket, "s3://store/x", tmp_path, ca_file=str(certificates.ca_file))
+        storage.check()
+        stored = storage.put("file", LARGE)
+        assert (await storage.open("file", stored.sha256)).read_bytes() == LARGE
+        for untrusting in ({}, {"ca_file": str(others.ca_file)}):
+            refused = refusal_of(at(bucket, "s3://store/x", tmp_path, **untrusting))
+            assert refused.code == "s3_endpoint"
+            assert "VLMHB_STORAGE_S3__CA_FILE" in str(refused)
 
 
 async def test_requests_that_are_refused_half_of_the_time_are_sent_again(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,8 +15,9 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
+from tests.support.machines import need_machines
 from tests.support.nvml import FakeDriver, fake_driver
-from tests.support.processes import Services, eventually
+from tests.support.processes import EXPIRING, PATIENCE_S, Services, eventually
 from vlmhyperbench.db import workers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.states import JobState, RunState
@@ -152,6 +154,43 @@ async def test_a_second_worker_or_stack_for_a_held_gpu_ends_with_the_name_of_the
         assert refused.returncode != 0
         assert f"is used by the worker 'first' (pid {first.pid}, since " in refused.stderr
     assert first.poll() is None
+
+
+ELSEWHERE = (
+    "unshare",
+    "--uts",
+    "--mount",
+    "sh",
+    "-c",
+    'hostname elsewhere && mount -t tmpfs none /run/lock && exec "$@"',
+)
+"""Begins a command whose process has another host name and sees no locks of this machine, as one in a container."""
+
+
+async def test_a_worker_in_a_container_for_a_gpu_of_a_live_worker_ends_and_gets_it_when_that_one_is_dead(
+    room: EngineRoom, driver: FakeDriver, tmp_path: Path, fresh_database_url: str, redis_url: str
+) -> None:
+    need_machines("unshare")
+    home = tmp_path / "elsewhere"
+    home.mkdir()
+    given = {"timers": EXPIRING, "environment": {"LD_LIBRARY_PATH": str(driver.folder)}}
+    urls = {"database_url": fresh_database_url, "redis_url": redis_url}
+    names = "SELECT array_agg(name ORDER BY registered_at) FROM worker"
+    async with Services(tmp_path, **urls, **given) as here, Services(home, **urls, **given) as there:
+        first = here.worker("finish", name="first", devices=driver.gpus[0])
+
+        async def has_registered(services: Services) -> bool:
+            return '"worker.registered"' in services.log()
+
+        await eventually(lambda: has_registered(here), "the first worker is there")
+        second = there.worker("finish", name="second", devices=driver.gpus[0], within=(*ELSEWHERE, "sh"))
+        assert await asyncio.to_thread(second.wait, PATIENCE_S) != 0
+        assert f"({driver.gpus[0]}) are used by the worker 'first' on {socket.gethostname()}." in there.log()
+        assert await room.scalar(names) == ["first"]
+        first.kill()
+        there.worker("finish", name="second", devices=driver.gpus[0], within=(*ELSEWHERE, "sh"))
+        await eventually(lambda: has_registered(there), "the second worker has the device")
+    assert await room.scalar(names) == ["first", "second"]
 
 
 def device_of(driver: FakeDriver) -> DeviceInfo:

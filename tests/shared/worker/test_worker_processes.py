@@ -12,7 +12,7 @@ import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom
-from tests.support.processes import PATIENCE_S, Services, eventually
+from tests.support.processes import EXPIRING, PATIENCE_S, Services, eventually
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import JobState, RunState
@@ -20,14 +20,6 @@ from vlmhyperbench.domain.states import JobState, RunState
 pytestmark = pytest.mark.anyio
 
 SAMPLES = 5
-LONG_LEASE = {
-    "LEASE_S": 900.0,
-    "SELF_FENCE_S": 800.0,
-    "STATEMENT_TIMEOUT_S": 60.0,
-    "STALE_WORKER_S": 900.0,
-    "UNCLAIMED_S": 900.0,
-}
-"""So long that no busy machine exceeds it: a claim or an assignment that ends before has another reason."""
 SPEC: RunSpec = run_spec(metrics=(), reports=())
 
 
@@ -38,14 +30,14 @@ def room(fresh_database: Database) -> EngineRoom:
 
 @pytest.fixture
 async def services(tmp_path: Path, fresh_database_url: str, redis_url: str) -> AsyncIterator[Services]:
-    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=LONG_LEASE) as services:
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url) as services:
         yield services
 
 
 @pytest.fixture
 async def hasty(tmp_path: Path, fresh_database_url: str, redis_url: str) -> AsyncIterator[Services]:
     """Services whose leases expire within seconds."""
-    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url) as services:
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=EXPIRING) as services:
         yield services
 
 
@@ -116,7 +108,7 @@ async def test_a_restarted_worker_ends_the_claims_of_its_dead_predecessor_before
     room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
-    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=LONG_LEASE) as services:
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url) as services:
         services.scheduler()
         first = services.worker("stubborn", name="same")
         await until_done(room, shard.id, 2)
@@ -137,7 +129,7 @@ async def test_a_live_worker_keeps_its_claim_when_another_takes_its_name(
     room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
 ) -> None:
     run, [shard] = await room.shards(SPEC, samples=SAMPLES)
-    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=LONG_LEASE) as services:
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url) as services:
         services.scheduler()
         asleep = services.worker("hang", name="same")
         await until_done(room, shard.id, 2)
@@ -162,7 +154,7 @@ async def test_a_worker_of_another_home_does_not_end_claims_of_a_worker_with_its
     for home in (here, elsewhere):
         home.mkdir()
     urls = {"database_url": fresh_database_url, "redis_url": redis_url}
-    async with Services(here, **urls, timers=LONG_LEASE) as ours, Services(elsewhere, **urls) as others:
+    async with Services(here, **urls) as ours, Services(elsewhere, **urls) as others:
         ours.scheduler()
         first = ours.worker("stubborn", name="same")
         await until_done(room, shard.id, 2)
@@ -224,7 +216,7 @@ async def test_a_handler_that_crashes_three_times_fails_the_run_with_its_message
 async def test_without_redis_a_run_only_takes_longer(room: EngineRoom, tmp_path: Path, fresh_database_url: str) -> None:
     run, _ = await room.shards(SPEC, samples=SAMPLES)
     nobody = "redis://127.0.0.1:1/0"
-    async with Services(tmp_path, database_url=fresh_database_url, redis_url=nobody, timers=LONG_LEASE) as services:
+    async with Services(tmp_path, database_url=fresh_database_url, redis_url=nobody) as services:
         services.scheduler()
         services.worker("finish", name="first")
         await until_state(room, run.id, RunState.SUCCEEDED)
@@ -234,7 +226,7 @@ async def test_without_redis_a_run_only_takes_longer(room: EngineRoom, tmp_path:
 async def test_a_ring_is_enough_to_start_a_job(
     room: EngineRoom, tmp_path: Path, fresh_database_url: str, redis_url: str
 ) -> None:
-    slow = {**LONG_LEASE, "POLL_S": 300.0}
+    slow = {"POLL_S": 300.0}
     run, _ = await room.shards(SPEC, samples=SAMPLES)
     async with Services(tmp_path, database_url=fresh_database_url, redis_url=redis_url, timers=slow) as services:
         services.worker("finish", name="first")

@@ -1,4 +1,7 @@
-{{/* The settings of a process as variables; what is secret is only referred to. `account`: "owner" or "worker". */}}
+{{/*
+The settings of a process as variables; what is secret is only referred to. `account`: "owner" has the database's owner
+and the pepper of keys, "housekeeper" the owner alone, "worker" the account with fewer rights where there is one.
+*/}}
 
 {{- define "vlmhyperbench.secretVariable" -}}
 - name: {{ .name }}

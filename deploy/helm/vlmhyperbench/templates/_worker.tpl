@@ -68,7 +68,7 @@ spec:
         - name: {{ .image }}
           {{- include "vlmhyperbench.container" (dict "root" .root "image" .image "resources" $resources) | nindent 10 }}
           env:
-            {{- include "vlmhyperbench.environment" (dict "root" .root "account" "worker" "settings" $values.settings) | nindent 12 }}
+            {{- include "vlmhyperbench.environment" (dict "root" .root "account" .account "settings" $values.settings) | nindent 12 }}
             - name: VLMHB_METRICS_PORT
               value: "9464"
             - name: VLMHB_WORKER_NAME

@@ -15,7 +15,7 @@ _CHANGE: Final = ("SELECT", "UPDATE")
 _WRITE: Final = ("SELECT", "INSERT", "UPDATE")
 
 RIGHTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "alembic_version": (),
+    "alembic_version": _READ,
     "api_key": (),
     "artifact": _WRITE,
     "chunk": _APPEND,
