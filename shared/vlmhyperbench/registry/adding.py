@@ -42,7 +42,7 @@ def dataset_entry(path: Path, *, name: str | None = None, split: str | None = No
     stem = path.absolute().name
     ending = next((ending for ending in (*ARCHIVES, path.suffix) if stem.lower().endswith(ending)), "")
     called = name or slug_of(stem[: len(stem) - len(ending)])
-    return NewEntry(kind="datasets", name=called, values=values, same=("type", "path"))
+    return NewEntry(kind="datasets", name=called, values=values, same=tuple(values))
 
 
 def _reader_of(path: Path) -> str:

@@ -166,7 +166,11 @@ def test_questions_are_read_by_what_they_are(tmp_path: Path, name: str, entry: s
         return
     made = dataset_entry(given)
     assert (made.name, made.values) == (entry, {"type": kind, "path": str(given)})
-    assert dataset_entry(given, split="test").values["split"] == "test"
+    [added] = shelf(tmp_path).put([dataset_entry(given, split="test")])
+    assert added.is_new
+    assert shelf(tmp_path).put([dataset_entry(given)])[0].is_new is False
+    with pytest.raises(Conflict):
+        shelf(tmp_path).put([dataset_entry(given, split="train")])
 
 
 def test_a_task_needs_a_metric_unless_there_is_one_already(tmp_path: Path) -> None:
