@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from vlmhyperbench.data.fetching import open_cache
-from vlmhyperbench.data.registered_gguf import registered_status
+from vlmhyperbench.data.registered_gguf import found_of, registered_status
 from vlmhyperbench.db import durations
 from vlmhyperbench.db.durations import Pace
 from vlmhyperbench.domain.asking import pipeline_of
@@ -21,7 +21,7 @@ from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.errors import Problem, RegistryErrors, field_of
 from vlmhyperbench.registry.gguf_files import BASE
 from vlmhyperbench.registry.loading import check_name
-from vlmhyperbench.registry.pipelines import PipelineFields, blocked_by, models_of
+from vlmhyperbench.registry.pipelines import Found, PipelineFields, blocked_by, models_of
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.schemas import PipelineEntry
@@ -49,8 +49,8 @@ _NO_QUESTION = "0" * 64
 
 async def listed(runtime: Runtime, catalogue: Catalogue) -> list[PipelineStatus]:
     """Return every pipeline that is not archived, the base pipeline first; invalid ones are blocked by their errors."""
-    unusable = await _unusable(runtime, catalogue, list(catalogue.pipelines.values()))
-    usable = [_status(catalogue, name, entry, unusable) for name, entry in catalogue.pipelines.items()]
+    found = await _found(runtime, catalogue, list(catalogue.pipelines.values()))
+    usable = [_status(catalogue, name, entry, found) for name, entry in catalogue.pipelines.items()]
     broken = [
         PipelineStatus(name=name, is_base=name == BASE, origin=_origin(catalogue, name), blocked=list(map(str, errors)))
         for (kind, name), errors in catalogue.broken.items()
@@ -68,10 +68,11 @@ async def check(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft) ->
     except InvalidInput as error:
         references.say(("name",), error.message, error.cure)
     entry = await asyncio.to_thread(check_draft, references, name, draft.entry)
-    blocked, warnings = (
-        blocked_by(entry, await _unusable(runtime, catalogue, [entry])) if entry is not None else ([], [])
-    )
     problems = [_problem(problem) for problem in references.problems]
+    if entry is None:
+        return PipelineCheck(problems=problems, blocked=[], warnings=[])
+    found = await _found(runtime, catalogue, [entry, *catalogue.pipelines.values()])
+    blocked, warnings = blocked_by(entry, found, catalogue.pipelines)
     return PipelineCheck(problems=problems, blocked=blocked, warnings=warnings)
 
 
@@ -100,21 +101,17 @@ async def plan(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft, *, 
     )
 
 
-async def _unusable(runtime: Runtime, catalogue: Catalogue, asked: Sequence[PipelineFields]) -> dict[str, str]:
-    """Return the GGUF models of these pipelines that cannot be used on this machine, each with its reason."""
+async def _found(runtime: Runtime, catalogue: Catalogue, asked: Sequence[PipelineFields]) -> Found:
+    """Return what the files of the GGUF models of these pipelines are like on this machine."""
     required = {name for pipeline in asked for name in pipeline.requires}
     names = required | {member.name for pipeline in asked for member, _ in models_of(pipeline)}
     cache = open_cache(runtime.settings)
     statuses = await asyncio.to_thread(lambda: list(registered_status(catalogue, cache, names)))
-    return {
-        status.name: f"it is {status.status.replace('_', ' ')}" + (f": {status.reason}" if status.reason else "")
-        for status in statuses
-        if status.status != "available"
-    }
+    return found_of(statuses)
 
 
-def _status(catalogue: Catalogue, name: str, entry: PipelineEntry, unusable: Mapping[str, str]) -> PipelineStatus:
-    blocked, warnings = blocked_by(entry, unusable)
+def _status(catalogue: Catalogue, name: str, entry: PipelineEntry, found: Found) -> PipelineStatus:
+    blocked, warnings = blocked_by(entry, found, catalogue.pipelines)
     return PipelineStatus(
         name=name,
         is_base=name == BASE,

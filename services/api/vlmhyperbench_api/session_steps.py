@@ -109,6 +109,7 @@ def session_of(run: RunView) -> Session:
         state=run.state,
         parent_run_id=run.parent_run_id,
         created_at=run.created_at,
+        started_at=run.started_at,
         finished_at=run.finished_at,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,10 @@ from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.cli.remembered import remembered_models
 from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder
-from vlmhyperbench.data.registered_gguf import estimate_files, registered_status, unregistered_status
+from vlmhyperbench.data.registered_gguf import estimate_files, found_of, registered_status, unregistered_status
 from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.errors import NotFound
-from vlmhyperbench.registry.pipelines import blocked_by
+from vlmhyperbench.registry.pipelines import Found, blocked_by
 from vlmhyperbench.wire.models import ModelStatus
 
 _HELD: Final = ("waiting", "loading", "loaded", "error")
@@ -35,7 +35,7 @@ def status(*, folder: Annotated[Path | None, Parameter(group=ENTRY)] = None, out
         output: How the output is printed.
     """
     rows = list(_registered() if folder is None else _in_folder(folder))
-    blocked = _blocked({row.name: f"it is {row.status}" for row in rows if row.status != "available"})
+    blocked = _blocked(found_of(rows))
     known = remembered_models() if folder is None else {}
     if output.json:
         models = [
@@ -87,10 +87,10 @@ def _in_folder(folder: Path) -> Iterator[GgufStatus]:
     yield from scan_folder(folder, estimate=partial(estimate_files, "file", {}), free=free)
 
 
-def _blocked(unusable: Mapping[str, str]) -> dict[str, list[str]]:
+def _blocked(found: Found) -> dict[str, list[str]]:
     """Return the pipelines that cannot start, with each reason."""
     pipelines = open_catalogue().pipelines
-    reasons = {name: blocked_by(entry, unusable, pipelines)[0] for name, entry in sorted(pipelines.items())}
+    reasons = {name: blocked_by(entry, found, pipelines)[0] for name, entry in sorted(pipelines.items())}
     return {name: why for name, why in reasons.items() if why}
 
 

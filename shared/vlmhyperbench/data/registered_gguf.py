@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ from vlmhyperbench.domain.recipes import WEIGHTS
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.registry.catalogue import Catalogue
 from vlmhyperbench.registry.model_files import model_files, recipe_of
+from vlmhyperbench.registry.pipelines import Found
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.references import References
 from vlmhyperbench_sdk import discovery
@@ -50,6 +51,16 @@ def registered_status(
             yield GgufStatus(name=name, path="", status="missing", reason=f"Its files are not here. {cure}")
             continue
         yield status_of(name, paths, estimate=partial(estimate_files, name, entry.engine_params), free=free)
+
+
+def found_of(statuses: Iterable[GgufStatus]) -> Found:
+    """Return which models cannot be used, and which may not fit as their entries say: a load tries less then."""
+    unusable, doubtful = dict[str, str](), dict[str, str]()
+    for found in statuses:
+        if found.status != "available":
+            text = f"it is {found.status.replace('_', ' ')}" + (f": {found.reason}" if found.reason else "")
+            (doubtful if found.status == "too_large" else unusable)[found.name] = text
+    return Found(unusable=unusable, doubtful=doubtful)
 
 
 def unregistered_files(catalogue: Catalogue) -> list[Path]:

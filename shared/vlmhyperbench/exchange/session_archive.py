@@ -97,7 +97,7 @@ def _files(chain: Sequence[Asked]) -> Iterator[tuple[str, str]]:
         "status": last.state.value,
         "input": {"question": last.question, "images": [*last.images]},
         "pipeline": last.pipeline,
-        "started_at": last.created_at.isoformat(),
+        "started_at": (last.started_at or last.created_at).isoformat(),
         "finished_at": last.finished_at.isoformat() if last.finished_at else None,
         "fallbacks": [load.model_dump(mode="json") for session, _ in chain for load in session.loads],
         "sessions": [str(session.id) for session, _ in chain],

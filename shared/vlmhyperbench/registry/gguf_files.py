@@ -152,25 +152,31 @@ def _stages(stages: JsonValue, models: ModelsFile) -> Iterator[JsonValue]:
             continue
         own = stage.get("generation")
         stated = own if isinstance(own, dict) else {}
-        single = models.models.get(str(stage.get("model")))
+        single = _known(stage.get("model"), models)
         below = _chosen(models.defaults, _SAMPLING) | (_chosen(single.overrides, _SAMPLING) if single else {})
         made = {**stage, "generation": {**below, **stated}}
         members = stage.get("models")
         if isinstance(members, list):
             made["models"] = [_member(member, models, stated) for member in members]
         aggregation = stage.get("aggregation")
-        if isinstance(aggregation, dict) and "synthesis_model" in aggregation:
+        if isinstance(aggregation, dict) and (merger := aggregation.get("synthesis_model", aggregation.get("model"))):
             rest = {key: value for key, value in aggregation.items() if key != "synthesis_model"}
-            made["aggregation"] = {**rest, "model": aggregation["synthesis_model"]}
+            made["aggregation"] = {**rest, "model": _member(merger, models, stated)}
         yield {key: value for key, value in made.items() if value != {} and value is not None}
 
 
 def _member(member: JsonValue, models: ModelsFile, stated: Mapping[str, JsonValue]) -> JsonValue:
     choice = member if isinstance(member, dict) else {"model": member}
-    known = models.models.get(str(choice.get("model")))
+    known = _known(member, models)
     sampling = _chosen(known.overrides, _SAMPLING) if known is not None else {}
     own = {key: value for key, value in sampling.items() if key not in stated}
     return {**choice, "generation": own} if own else member
+
+
+def _known(chosen: JsonValue, models: ModelsFile) -> GgufModel | None:
+    """Return the model of the file that is chosen by its name, or by a mapping with its name."""
+    name = chosen.get("model") if isinstance(chosen, dict) else chosen
+    return models.models.get(name) if isinstance(name, str) else None
 
 
 def _chosen(values: GgufDefaults, names: tuple[str, ...]) -> dict[str, JsonValue]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
@@ -174,24 +175,33 @@ def models_of(pipeline: PipelineFields) -> Iterator[tuple[MemberChoice, str]]:
             yield member, stage.id
 
 
-_NONE: Final[Mapping[str, PipelineFields]] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the files of models are like here."""
+
+    unusable: Mapping[str, str]
+    """Model that cannot be used → why."""
+    doubtful: Mapping[str, str]
+    """Model that may have to be loaded smaller than its entry says, or not at all → why."""
 
 
 def blocked_by(
-    pipeline: PipelineFields, unusable: Mapping[str, str], pipelines: Mapping[str, PipelineFields] = _NONE
+    pipeline: PipelineFields, found: Found, pipelines: Mapping[str, PipelineFields]
 ) -> tuple[list[str], list[str]]:
-    """Return why it cannot start, and what it goes on without.
+    """Return why it cannot start, and what it may go on without.
 
     Args:
         pipeline: The pipeline.
-        unusable: Model that cannot be used → why.
+        found: What its models are like here.
         pipelines: The registered pipelines, in which those that it asks are looked up.
     """
-    reasons = [f"it requires {name}: {unusable[name]}" for name in pipeline.requires if name in unusable]
+    reasons = [f"it requires {name}: {found.unusable[name]}" for name in pipeline.requires if name in found.unusable]
     warnings: list[str] = []
     for member, stage in models_of(pipeline):
-        inner = pipelines.get(member.pipeline or "")
-        why = [] if inner is None else blocked_by(inner, unusable, pipelines)[0]
-        why += [unusable[member.model]] if member.model is not None and member.model in unusable else []
+        inner, model = pipelines.get(member.pipeline or ""), member.model or ""
+        why, doubts = ([], []) if inner is None else blocked_by(inner, found, pipelines)
+        why += [found.unusable[model]] if model in found.unusable else []
+        doubts += [found.doubtful[model]] if model in found.doubtful else []
         (warnings if member.optional else reasons).extend(f"{stage} asks {member.name}: {reason}" for reason in why)
+        warnings += [f"{stage} asks {member.name}: {doubt}" for doubt in doubts]
     return reasons, warnings

@@ -43,6 +43,8 @@ class Session(Output):
     state: RunState
     parent_run_id: UUID | None
     created_at: datetime
+    started_at: datetime | None
+    """When its first job began; None before that."""
     finished_at: datetime | None
 
 

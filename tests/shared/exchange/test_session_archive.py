@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,6 +20,9 @@ from vlmhyperbench.exchange import session_archive
 from vlmhyperbench.exchange.session_archive import pack_session, unpack_session
 from vlmhyperbench.wire.sessions import SessionDetail, SessionLoad, SessionStage, SessionStep
 
+CREATED = datetime(2026, 11, 1, 8, tzinfo=UTC)
+STARTED = CREATED + timedelta(minutes=7)
+"""It waited for its turn until then."""
 STEP: dict[str, Any] = {
     "rung": "KV cache in q8_0",
     "before": "cache_type=f16",
@@ -36,7 +39,8 @@ def session(no: int, *loads: SessionLoad) -> SessionDetail:
         name="s",
         state=RunState.SUCCEEDED,
         parent_run_id=None,
-        created_at=datetime.now(UTC),
+        created_at=CREATED,
+        started_at=STARTED,
         finished_at=None,
         question="?",
         images=[],
@@ -61,6 +65,7 @@ def test_the_loads_of_every_session_of_the_chain_are_its_fallbacks(tmp_path: Pat
     path = unpack_session(pack_session([(session(1, load), pinned), (session(2), pinned)]), tmp_path)
     assert path.parent == tmp_path / "sessions"
     meta = json.loads((path / "session_meta.json").read_text())
+    assert meta["started_at"] == STARTED.isoformat()
     assert meta["fallbacks"] == [{"stage": "read", "role": "member", "model": "reader", "fallbacks": [STEP]}]
     assert meta["sessions"] == [str(UUID(int=1)), str(UUID(int=2))]
     assert json.loads((path / "read_v2" / "output.json").read_text()) == {

@@ -12,7 +12,7 @@ from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.gguf_files import import_models, import_pipelines
 from vlmhyperbench.registry.loading import read_catalogue
-from vlmhyperbench.registry.pipelines import blocked_by
+from vlmhyperbench.registry.pipelines import Found, blocked_by
 from vlmhyperbench.registry.shelf import Shelf
 from vlmhyperbench_tiny_doc_vlm import path
 
@@ -37,7 +37,7 @@ version: 1
 base_pipeline:
   execution_mode: sequential
   stages:
-    - {id: read, type: single, model: reader, input_from: null, generation: {max_tokens: 8}}
+    - {id: read, type: single, model: {model: reader}, input_from: null, generation: {max_tokens: 8}}
 pipelines:
   both:
     stages:
@@ -80,6 +80,8 @@ def test_models_and_pipelines_become_entries(folder: Path) -> None:
     assert (first.generation.temperature, second.generation, second.weight) == (0.1, None, 2.0)
     assert both.merger is not None
     assert both.merger.name == "reader"
+    assert both.merger.generation is not None
+    assert both.merger.generation.temperature == 0.1
     assert both.aggregation is not None
     assert dict(both.aggregation.params) == {"seed": 3}
 
@@ -108,7 +110,7 @@ def test_the_base_pipeline_is_blocked_by_a_model_that_it_requires(folder: Path) 
     generation = base.stages[0].generation
     assert generation is not None
     assert (generation.temperature, generation.max_tokens) == (0.1, 8)
-    assert blocked_by(base, {"gone": "it is missing"}) == (["it requires gone: it is missing"], [])
+    assert blocked_by(base, Found(unusable={"gone": "it is missing"}, doubtful={}), {}) == (["it requires gone: it is missing"], [])
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_line(

@@ -10,7 +10,7 @@ from tests.shared.registry.writing import SHA, Shelf, errors_of, load, write
 from tests.support.wording import Wording
 from vlmhyperbench.registry.errors import field_of
 from vlmhyperbench.registry.loading import read_catalogue
-from vlmhyperbench.registry.pipelines import MAX_DEPTH, blocked_by, models_of
+from vlmhyperbench.registry.pipelines import MAX_DEPTH, Found, blocked_by, models_of
 from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.unread_pipelines import check_draft
 
@@ -131,10 +131,22 @@ def test_pipelines_may_be_nested_to_the_depth(tmp_path: Path) -> None:
 def test_a_pipeline_is_blocked_by_each_model_that_it_needs(tmp_path: Path) -> None:
     text = f"requires: [other]\n{PIPELINE}"
     entry = load(tmp_path, {**MODELS, "models/other.yaml": SMALL, "pipelines/p.yaml": text}).pipelines["p"]
-    assert blocked_by(entry, {}) == ([], [])
-    reasons, warnings = blocked_by(entry, {"small": "missing", "other": "invalid", "unused": "missing"})
+    assert blocked_by(entry, Found(unusable={}, doubtful={}), {}) == ([], [])
+    found = Found(unusable={"small": "missing", "other": "invalid", "unused": "missing"}, doubtful={})
+    reasons, warnings = blocked_by(entry, found, {})
     assert reasons == ["it requires other: invalid", "write asks small: missing"]
     assert warnings == ["read asks small: missing"]
+
+
+def test_a_pipeline_is_blocked_by_what_the_pipelines_in_it_need_and_warned_of_what_may_not_fit(tmp_path: Path) -> None:
+    outer = "stages:\n  - {id: first, type: single, model: {pipeline: p}}\n"
+    catalogue = load(tmp_path, {**MODELS, "pipelines/p.yaml": PIPELINE, "pipelines/outer.yaml": outer})
+    entry, pipelines = catalogue.pipelines["outer"], catalogue.pipelines
+    missing = Found(unusable={"small": "missing"}, doubtful={})
+    assert blocked_by(entry, missing, pipelines)[0] == ["first asks p: write asks small: missing"]
+    large = Found(unusable={}, doubtful={"small": "too large"})
+    reasons, warnings = blocked_by(entry, large, pipelines)
+    assert (reasons, warnings[-1]) == ([], "first asks p: write asks small: too large")
 
 
 def test_a_draft_is_checked_stage_by_stage_where_others_cannot_be_read(tmp_path: Path) -> None:

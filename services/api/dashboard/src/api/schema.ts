@@ -7315,6 +7315,8 @@ export interface components {
             parent_run_id: string | null;
             /** Pipeline */
             pipeline: string;
+            /** Started At */
+            started_at: string | null;
             state: components["schemas"]["RunState"];
         };
         /**
@@ -7373,6 +7375,8 @@ export interface components {
             question: string | null;
             /** Stages */
             stages?: components["schemas"]["SessionStage"][];
+            /** Started At */
+            started_at: string | null;
             state: components["schemas"]["RunState"];
             /** Steps */
             steps: components["schemas"]["SessionStep"][];
