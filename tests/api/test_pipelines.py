@@ -113,6 +113,18 @@ async def test_a_plan_names_each_step_and_what_was_never_measured(api: Served) -
     assert unknown.json()["errors"]
 
 
+async def test_a_plan_that_is_refused_while_it_is_pinned_names_the_stage(api: Served) -> None:
+    many = [{"model": "simulated-instant", "generation": {"max_tokens": no}} for no in range(1, 301)]
+    stages = [STAGES[0], {**STAGES[0], "id": "again", "input_from": "read", "models": many}]
+    refused = await api.http.post("/pipelines/plan", json={"entry": {"stages": stages}})
+    assert refused.status_code == 422, refused.text
+    assert [error["message"].startswith("stage again: ") for error in refused.json()["errors"]] == [True]
+    unfetched = [{"id": "read", "type": "single", "model": "gemma-3-4b-gguf"}]
+    refused = await api.http.post("/pipelines/plan", json={"entry": {"stages": unfetched}})
+    assert refused.status_code == 422, refused.text
+    assert [error["message"].startswith("stage read: ") for error in refused.json()["errors"]] == [True]
+
+
 async def test_the_client_lists_checks_and_plans_pipelines(api: Served) -> None:
     async with AsyncClient(api.url, api.http.headers["X-API-Key"]) as client:
         listed = (await client.pipelines.list()).items

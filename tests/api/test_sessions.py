@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import secrets
@@ -12,9 +13,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from PIL import Image
 from sqlalchemy import insert, update
 
 from tests.api.conftest import Served
+from tests.support import gguf
 from tests.support.builders import add_shard, chunk_frame, new_fact, store_chunk
 from tests.support.wording import Wording
 from vlmhyperbench.client import AsyncClient
@@ -24,6 +27,7 @@ from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ClaimRow, RunRow
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.errors import Conflict, InvalidInput, NotFound
+from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.wire.sessions import SessionCreate, SessionRerun
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +35,7 @@ pytestmark = pytest.mark.anyio
 HEADER = {"schema": "vlmhb/answers/v1", "format": "question", "tool": None, "model": None, "task": None, "decoding": {}}
 QUESTION = {"key": "question", "question": "Which?", "references": [], "text": None, "error": "it is asked"}
 FILE = "".join(json.dumps(line) + "\n" for line in (HEADER, QUESTION)).encode()
-READERS = {
+READERS: dict[str, Any] = {
     "name": "readers",
     "stages": [
         {
@@ -80,6 +84,72 @@ async def test_a_session_is_asked_listed_and_shows_each_step_that_waits(client: 
     assert (session.answer, session.loads) == (None, [])
     assert [step.no for step in (await client.sessions.get(asked, without={0, 2})).steps] == [1]
     assert [each.id for each in (await client.sessions.list()).items] == [asked]
+
+
+def question(*images: bytes, lines: int = 1) -> bytes:
+    """Return a file with a question about images, as many times as it has lines."""
+    urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
+    rows = [{**QUESTION, "key": f"q{no}", "image_urls": urls} for no in range(lines)]
+    return "".join(json.dumps(line) + "\n" for line in (HEADER, *rows)).encode()
+
+
+def picture(kind: str) -> bytes:
+    written = io.BytesIO()
+    Image.new("RGB", (8, 8), "blue").save(written, kind)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        *((question(picture("PNG"), picture(kind)), "invalid_image") for kind in ("TIFF", "GIF", "BMP")),
+        (question(picture("PNG")[:-20]), "invalid_image"),
+        (question(b"<svg xmlns='http://www.w3.org/2000/svg'/>"), "invalid_image"),
+        (question(picture("PNG"), lines=2), "one_question"),
+    ],
+    ids=["TIFF", "GIF", "BMP", "a broken PNG", "SVG", "two questions"],
+)
+async def test_a_question_that_no_model_can_be_sent_is_refused_before_a_session_is_made(
+    client: AsyncClient, file: bytes, code: str, wording: Wording
+) -> None:
+    uploaded = await client.upload_answers(file)
+    with pytest.raises(InvalidInput) as refused:
+        await client.sessions.ask(SessionCreate(pipeline="readers", question=uploaded.sha256))
+    assert refused.value.code == code
+    wording(refused.value)
+    assert (await client.sessions.list()).items == []
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+async def test_a_question_about_an_image_is_asked(client: AsyncClient, kind: str) -> None:
+    uploaded = await client.upload_answers(question(picture(kind)))
+    assert await client.sessions.ask(SessionCreate(pipeline="readers", question=uploaded.sha256))
+
+
+async def test_images_are_refused_where_a_model_without_projector_would_be_asked_about_them(
+    api: Served, client: AsyncClient, tmp_path: Path, wording: Wording
+) -> None:
+    weights = tmp_path / "blind.gguf"
+    weights.write_bytes(gguf.whole())
+    entry = {
+        "name": "blind",
+        "backends": ["llamacpp"],
+        "path": str(tmp_path),
+        "files": {"weights": weights.name},
+        "sha256": {"weights": file_sha256(weights)},
+    }
+    made = await api.http.post("/registry/models", json=entry)
+    assert made.status_code == 201, made.text
+    stage = {**READERS["stages"][0], "models": ["simulated-instant", "blind"]}
+    for name, stages in (("sees", [stage]), ("reads", [{**stage, "images": False}])):
+        made = await api.http.post("/registry/pipelines", json={"name": name, "stages": stages})
+        assert made.status_code == 201, made.text
+    about_image = await client.upload_answers(question(picture("PNG")))
+    with pytest.raises(InvalidInput) as refused:
+        await client.sessions.ask(SessionCreate(pipeline="sees", question=about_image.sha256))
+    wording(refused.value)
+    assert await client.sessions.ask(SessionCreate(pipeline="reads", question=about_image.sha256))
+    assert await ask(client, "sees")
 
 
 async def test_pages_of_sessions_are_newest_first(client: AsyncClient) -> None:

@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -43,18 +44,19 @@ def registries(registries, tmp_path_factory):
             "engine_params": {"n_ctx": 1024, "parallel": 1, "threads": 1},
         }
         (registries / "models" / f"{name}.yaml").write_text(json.dumps(entry))
-    shutil.copy(path("tiny-doc-vlm-f16.gguf", "0.2"), weights / "sees.gguf")
     shutil.copy(path("tiny-doc-vlm-mmproj-f16.gguf", "0.2"), weights / "mmproj.gguf")
-    files = {"weights": "sees.gguf", "mmproj": "mmproj.gguf"}
-    entry = {
-        "description": "For tests.",
-        "backends": ["llamacpp"],
-        "path": str(weights),
-        "files": files,
-        "sha256": {role: file_sha256(weights / name) for role, name in files.items()},
-        "engine_params": TIGHT,
-    }
-    (registries / "models" / "sees.yaml").write_text(json.dumps(entry))
+    for name in ("sees", "sees-too"):
+        shutil.copy(path("tiny-doc-vlm-f16.gguf", "0.2"), weights / f"{name}.gguf")
+        files = {"weights": f"{name}.gguf", "mmproj": "mmproj.gguf"}
+        entry = {
+            "description": "For tests.",
+            "backends": ["llamacpp"],
+            "path": str(weights),
+            "files": files,
+            "sha256": {role: file_sha256(weights / file) for role, file in files.items()},
+            "engine_params": TIGHT,
+        }
+        (registries / "models" / f"{name}.yaml").write_text(json.dumps(entry))
     pages = weights / "pages.csv"
     lines = ["id,image,question,answer"]
     for no in range(SMALL_PAGES + LARGE_PAGES):
@@ -181,6 +183,50 @@ def engines(weights):
     """Return the processes that have loaded a file of weights."""
     lines = ((process, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
     return [process for process, line in lines if any(part.endswith(f"/{weights}") for part in line)]
+
+
+@contextmanager
+def every_engine_limited(weights, limit):
+    """Let no engine of a file have more data than that; one that starts is found long before its model is loaded."""
+    is_over = threading.Event()
+
+    def watch():
+        while not is_over.wait(0.05):
+            for process in engines(weights):
+                with suppress(psutil.NoSuchProcess):
+                    process.rlimit(psutil.RLIMIT_DATA, (limit, limit))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watching.join()
+
+
+def test_a_run_that_runs_out_of_memory_on_the_next_rung_too_is_refused_with_the_table(stack, command):
+    assert command("models", "load", "sees-too")["status"] == "loaded"
+    (engine,) = engines("sees-too.gguf")
+    with every_engine_limited("sees-too.gguf", engine.memory_info().data + OUT_OF_MEMORY_BYTES):
+        run = finished(
+            stack,
+            None,
+            target={"model": "sees-too"},
+            dataset="pages",
+            decoding={"max_tokens": 900},
+            limits={"allow_lossy": True, "tries": 5},
+        )
+    assert run.state == "FAILED", (run.reason, stack.logs())
+    claims = stack.query(
+        "SELECT c.failure->>'code', c.environment->'fallbacks'->0->>'rung' FROM claim c JOIN job j ON j.id = c.job_id "
+        "WHERE j.run_id = %s AND j.kind = 'GENERATE' ORDER BY c.started_at",
+        run.id,
+    )
+    assert claims == [("oom", None), ("oom", "KV cache in q8_0"), ("does_not_fit", None)], claims
+    (shortage,) = stack.client.runs.get(run.id).shortages
+    assert (shortage.model, shortage.has_run_out) == ("sees-too", True)
+    audit(stack)
 
 
 def test_an_engine_that_runs_out_of_memory_while_it_answers_is_loaded_one_rung_lower_and_asked_the_rest(stack, command):

@@ -247,7 +247,7 @@ def test_a_stage_is_asked_again_in_a_session_that_reuses_the_stages_before_it(st
         (("ask", "no-such-pipeline", "Why?"), exits.USAGE),
         (("ask", "vote", " "), exits.USAGE),
         (("ask", "vote", "Why?", "--image", "no-such.png"), exits.USAGE),
-        (("ask", "vote", "Why?", "--image", __file__), exits.RUN_FAILED),
+        (("ask", "vote", "Why?", "--image", __file__), exits.USAGE),
         (("rerun", "0" * 32, "read"), exits.USAGE),
     ],
 )

@@ -61,6 +61,21 @@ def _text(gateway: GatewayProcess, content: JsonValue = "Hello", **fields: JsonV
     return str(message["content"])
 
 
+def _as_url(kind: str) -> JsonValue:
+    """Return the same picture in a format without loss, as the part of a message."""
+    buffer = BytesIO()
+    Image.linear_gradient("L").resize((96, 96)).convert("RGB").save(buffer, kind, lossless=True)
+    return {
+        "type": "image_url",
+        "image_url": {"url": f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"},
+    }
+
+
+def test_a_webp_is_answered_as_the_png_of_the_same_pixels_is(gateway: GatewayProcess) -> None:
+    question: JsonValue = {"type": "text", "text": "What is the total?"}
+    assert _text(gateway, [_as_url("WEBP"), question]) == _text(gateway, [_as_url("PNG"), question])
+
+
 def test_sampling_fields_have_their_effect(gateway: GatewayProcess) -> None:
     plain = _text(gateway, ignore_eos=True)
     for narrow in ({"top_k": 1}, {"top_p": 0.0001}, {"min_p": 1}):

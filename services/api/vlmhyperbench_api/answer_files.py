@@ -9,6 +9,7 @@ from typing import Final
 
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.exchange.answers import answers_key
+from vlmhyperbench.exchange.questions import count_images
 from vlmhyperbench.exchange.summary import summarise
 from vlmhyperbench.storage import Storage
 from vlmhyperbench.wire.answers import Answers
@@ -50,6 +51,18 @@ class AnswerFiles:
         if not await self._storage.exists(key):
             raise NotFound(f"There are no answers {sha256[:12]}….", cure="Send the file first.")
         return await self._described(await self._storage.open(key, sha256), sha256)
+
+    async def images_of_question(self, project_id: str, sha256: str) -> int:
+        """Return how many images the question of an uploaded file has; each of them can be sent.
+
+        Raises:
+            NotFound, Damaged: as `describe`.
+            InvalidInput: the file has not one question, or an image of it cannot be sent.
+        """
+        await self.describe(project_id, sha256)
+        path = await self._storage.open(answers_key(project_id, sha256), sha256)
+        async with self._readers:
+            return await count_images(path)
 
     async def _described(self, path: Path, sha256: str) -> Answers:
         if sha256 not in self._known:

@@ -10,7 +10,7 @@ from pathlib import Path
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.asking import member_spec, pipeline_of
 from vlmhyperbench.domain.outcomes import Complete, Outcome
-from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_model, needed_by
+from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_model, needed_by, refusal_of_images
 from vlmhyperbench.facts.replies import read_replies
 from vlmhyperbench.scoring.combining import Asked, Combiner, shaped
 from vlmhyperbench.worker.claims import ClaimedJob
@@ -36,6 +36,8 @@ async def read_member(job: ClaimedJob) -> Work:
     work = replace(work, spec=member_spec(work.spec, asked), pipeline=pipeline, languages=asked.stage.languages)
     if not asked.model.sees_images:
         work = replace(work, samples=[replace(sample, images=()) for sample in work.samples])
+    elif (refusal := refusal_of_images(asked)) is not None:
+        work = replace(work, samples=[_refused(sample, " ".join(refusal)) for sample in work.samples])
     needed = needed_by(pipeline, asked)
     if not needed:
         return await with_requests(job, replace(work, shape=lambda prompt: shaped(asked.stage, prompt)))
@@ -44,6 +46,11 @@ async def read_member(job: ClaimedJob) -> Work:
     )
     prompts = await job.run_cpu(prompts_of, pipeline, asked, replies.samples)
     return await with_requests(job, _of_answers(work, prompts))
+
+
+def _refused(sample: ManifestSample, why: str) -> ManifestSample:
+    """Return a sample about which a model that reads no images is not asked, if it has some."""
+    return replace(sample, error=sample.error or why) if sample.images else sample
 
 
 def prompts_of(pipeline: PipelineTarget, asked: AskedModel, samples: Mapping[int, Asked]) -> dict[int, Prompt | str]:

@@ -21,8 +21,9 @@ import numpy as np
 
 from vlmhyperbench.errors import STORAGE_FULL, InvalidInput, NotFound, Unavailable, VlmHyperBenchError, is_disk_full
 from vlmhyperbench_gateway.adapters import load_adapter, to_bytes, write_json
-from vlmhyperbench_gateway.images import map_images, to_data_url
+from vlmhyperbench_gateway.images import to_data_url
 from vlmhyperbench_sdk.gateway import EngineEnvironment
+from vlmhyperbench_sdk.message_images import map_images
 from vlmhyperbench_sdk.protocols import Backend
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 

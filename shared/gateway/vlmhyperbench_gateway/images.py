@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench_gateway.image_sizes import image_size
-from vlmhyperbench_sdk.types import JsonObject, JsonValue
+from vlmhyperbench_sdk.message_images import map_images
+from vlmhyperbench_sdk.types import JsonObject
 
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
 MAX_IMAGE_PIXELS = 100_000_000
@@ -43,17 +43,6 @@ def inline_images(request: JsonObject, data_root: Path | None) -> JsonObject:
     return map_images(request, inline)
 
 
-def map_images(request: JsonObject, change: Callable[[str], str]) -> JsonObject:
-    """Return the request with the URL of every image replaced by `change(url)`; nothing else is touched.
-
-    Malformed parts are left as they are: the adapter's check names them.
-    """
-    messages = request.get("messages")
-    if not isinstance(messages, list):
-        return request
-    return {**request, "messages": [_map_message(message, change) for message in messages]}
-
-
 def to_data_url(data: bytes) -> str:
     """Return an encoded image as a data URL; its type is read from its first bytes.
 
@@ -61,20 +50,6 @@ def to_data_url(data: bytes) -> str:
         InvalidInput: it is not a PNG, JPEG or WEBP.
     """
     return f"data:{_media_type(data)};base64,{base64.b64encode(data).decode()}"
-
-
-def _map_message(message: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-        return message
-    return {**message, "content": [_map_part(part, change) for part in message["content"]]}
-
-
-def _map_part(part: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    image = part.get("image_url") if isinstance(part, dict) else None
-    if not isinstance(part, dict) or not isinstance(image, dict) or not isinstance(image.get("url"), str):
-        return part
-    options = {name: value for name, value in image.items() if name not in {"url", "media_type"}}
-    return {**part, "image_url": {"url": change(image["url"]), **options}}
 
 
 def _check_data_url(url: str) -> None:

@@ -126,17 +126,18 @@ def parse_object(text: str | bytes, *, what: str = "The text", any_text: bool = 
     return value
 
 
-def compact_json(value: JsonValue) -> str:
-    """Serialise JSON with sorted keys and without white space; a `NumberText` is written unchanged.
+def compact_json(value: JsonValue, *, number: Callable[[NumberText], str] = str) -> str:
+    """Serialise JSON with sorted keys and without white space; a `NumberText` is written by `number`, or unchanged.
 
     Lone surrogates are kept, so the text may not be valid Unicode.
     """
     if isinstance(value, NumberText):
-        return value
+        return number(value)
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_quoted(key)}:{compact_json(value[key])}" for key in sorted(value)) + "}"
+        members = (f"{_quoted(key)}:{compact_json(value[key], number=number)}" for key in sorted(value))
+        return "{" + ",".join(members) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(compact_json, value)) + "]"
+        return "[" + ",".join([compact_json(item, number=number) for item in value]) + "]"
     return _quoted(value)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from vlmhyperbench.data.licences import licence_in
 from vlmhyperbench.data.verifying import check_folder
 from vlmhyperbench.data.weights import cached_files
 from vlmhyperbench.domain.cached_files import LATEST, PREFIX, REVISION, CachedFile
+from vlmhyperbench.domain.recipes import MMPROJ, WEIGHTS
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.registry.adding_models import (
     GGUF_SUFFIX,
@@ -162,8 +163,7 @@ def _add_fetched(
     names = list(files.values()) if files is not None else folder_files(repository.names, wanted.repo)
     fetched = fetch(repository, names, output)
     if files is not None:
-        cache, kept = open_cache(), (fetched.repo, fetched.commit)
-        check_gguf({role: cache.path_of(CachedFile(*kept, name)) for role, name in files.items()})
+        _check_headers(fetched, files)
     stem = Path(files["weights"]).stem if files is not None else wanted.repo.rpartition("/")[2]
     return add_fetched(
         shelf,
@@ -215,6 +215,8 @@ def _fetch_entry(shelf: Shelf, name: str, output: OutputFlags) -> Added | None:
 def fetch_entry(entry: ModelEntry, output: OutputFlags) -> Fetched:
     """Fetch the files of an entry that names a repository or a prefix; the pinned hashes count where it has them.
 
+    Headers of GGUF files are read before anything is pinned.
+
     Raises:
         VlmHyperBenchError: see `bring_model`.
     """
@@ -224,7 +226,20 @@ def fetch_entry(entry: ModelEntry, output: OutputFlags) -> Fetched:
         pinned = {entry.files[role]: sha256 for role, sha256 in entry.sha256.items()}
         files = tuple(replace(file, sha256=pinned.get(file.name, file.sha256)) for file in repository.files)
         repository = replace(repository, commit=version, files=files)
-    return fetch(repository, list(entry.files.values()) or folder_files(repository.names, repo), output)
+    fetched = fetch(repository, list(entry.files.values()) or folder_files(repository.names, repo), output)
+    if GGUF_BACKEND in entry.backends:
+        _check_headers(fetched, {role: name for role, name in entry.files.items() if role in (WEIGHTS, MMPROJ)})
+    return fetched
+
+
+def _check_headers(fetched: Fetched, files: Mapping[str, str]) -> None:
+    """Read the headers of fetched files by their roles.
+
+    Raises:
+        InvalidInput: a file is no whole GGUF, or not what its role says.
+    """
+    cache = open_cache()
+    check_gguf({role: cache.path_of(CachedFile(fetched.repo, fetched.commit, name)) for role, name in files.items()})
 
 
 def _hashes(folder: Path, names: Collection[str]) -> dict[str, str]:

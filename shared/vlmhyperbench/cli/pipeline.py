@@ -21,6 +21,7 @@ from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
 from vlmhyperbench.exchange.pictures import data_url
 from vlmhyperbench.exchange.session_archive import unpack_session
+from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.wire.live import Live, LiveEvent, Snapshot
 from vlmhyperbench.wire.sessions import SessionCreate, SessionDetail, SessionRerun
 
@@ -69,9 +70,12 @@ def rerun(session: str, stage: str, /, *, output: OutputFlags = TEXT) -> int:
         stage: Id of the stage.
         output: How the output is printed.
     """
+    body, problems = validate(SessionRerun, {"stage": stage})
+    if body is None:
+        raise InvalidInput(f"STAGE: {problems[0].message}", cure=problems[0].cure, code="usage")
     with Client() as client:
         found = client.identify(session)
-        return _follow(client, client.sessions.ask_again(found.id, SessionRerun(stage=stage)), output)
+        return _follow(client, client.sessions.ask_again(found.id, body), output)
 
 
 @app.command(name=("history", "ls"))

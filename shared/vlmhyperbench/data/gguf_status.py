@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,6 +19,8 @@ from vlmhyperbench_sdk.protocols import MemoryEstimate
 Status = Literal["available", "missing", "invalid", "too_large"]
 SUFFIX: Final = ".gguf"
 MAX_FILES: Final = 10_000
+MAX_FOLDERS: Final = 2_000
+"""Folders that are looked into, the nearest first: the folder of a model may be anything, such as a home."""
 
 Estimate = Callable[[Mapping[str, Path]], "MemoryEstimate | None"]
 """Role → file of a model → the memory that it needs; None if unknown."""
@@ -76,15 +81,45 @@ def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free:
 
 
 def scan_folder(folder: Path, *, estimate: Estimate, free: FreeMemory) -> Iterator[GgufStatus]:
-    """Yield the status of every GGUF file below a folder, in order of their names; links out of it are not followed.
+    """Yield the status of every GGUF file below a folder, by `gguf_below`.
 
     Raises:
         OSError: the folder cannot be read.
     """
     root = folder.resolve(strict=True)
-    files = (path for path in sorted(root.rglob(f"*{SUFFIX}")) if path.resolve().is_relative_to(root))
-    for _, path in zip(range(MAX_FILES), files, strict=False):
+    for path in gguf_below(root):
         yield status_of(str(path.relative_to(root)), {"weights": path}, estimate=estimate, free=free)
+
+
+def gguf_below(folder: Path) -> list[Path]:
+    """Return the GGUF files of a folder and of those below it, in order of their paths.
+
+    Links out of it are not followed; hidden folders, and folders below that cannot be read, are left out.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    root = folder.resolve(strict=True)
+    waiting, found = deque([root]), list[Path]()
+    for _ in range(MAX_FOLDERS):
+        if not waiting:
+            break
+        inner = waiting.popleft()
+        try:
+            entries = _content(inner)
+        except OSError:
+            if inner == root:
+                raise
+            continue
+        waiting += [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."]
+        files = [Path(entry) for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file()]
+        found += [path for path in files if path.resolve().is_relative_to(root)]
+    return list(islice(sorted(found), MAX_FILES))
+
+
+def _content(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
 
 
 def _architecture(header: GgufHeader) -> str | None:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from vlmhyperbench.data.estimating import whole_estimate
-from vlmhyperbench.data.gguf_status import MAX_FILES, SUFFIX, GgufStatus, status_of
+from vlmhyperbench.data.gguf_status import MAX_FILES, GgufStatus, gguf_below, status_of
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.data.weights import locate
@@ -64,10 +64,7 @@ def found_of(statuses: Iterable[GgufStatus]) -> Found:
 
 
 def unregistered_files(catalogue: Catalogue) -> list[Path]:
-    """Return the GGUF files that no entry uses, beside the weights of registered models of a folder.
-
-    Folders below are not read: an entry's folder may be anything, such as a home.
-    """
+    """Return the GGUF files that no entry uses, in the folders of registered models and below, by `gguf_below`."""
     used: set[Path] = set()
     folders: set[Path] = set()
     for name, entry in catalogue.models.items():
@@ -76,8 +73,8 @@ def unregistered_files(catalogue: Catalogue) -> list[Path]:
         root = catalogue.folder_of("models", name) / entry.path
         used |= {(root / file).resolve() for file in entry.files.values()}
         if WEIGHTS in entry.files:
-            folders.add((root / entry.files[WEIGHTS]).parent.resolve())
-    found = (path for folder in sorted(folders) for path in _gguf_of(folder) if path.resolve() not in used)
+            folders.add(root.resolve())
+    found = {path: None for folder in sorted(folders) for path in _gguf_of(folder) if path.resolve() not in used}
     return list(islice(found, MAX_FILES))
 
 
@@ -96,9 +93,9 @@ def unregistered_status(catalogue: Catalogue) -> Iterator[GgufStatus]:
 
 
 def _gguf_of(folder: Path) -> list[Path]:
-    """Return the GGUF files of a folder by name; none of one that cannot be read, whose entries are told as missing."""
+    """Return the GGUF files of a folder; none of one that cannot be read, whose entries are told as missing."""
     try:
-        return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
+        return gguf_below(folder)
     except OSError:
         return []
 

@@ -51,6 +51,11 @@ class MemberSpec(Spec):
     smaller: tuple[ModelTarget, ...] = Field(default=(), exclude_if=lambda targets: not targets)
     """Smaller quantisations of the model that may stand for it, the largest first; only by `limits.allow_lossy`."""
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether its requests would have images, which it is known not to read."""
+        return self.sees_images and isinstance(self.target, ModelTarget) and self.target.is_text_only
+
 
 class InnerMember(Spec):
     """A pipeline that answers in a stage of another one; its stages stand before that stage."""
@@ -210,6 +215,14 @@ def asked_models(pipeline: PipelineTarget) -> Iterator[AskedModel]:
             yield AskedModel(stage=stage, role="merge", model=aggregation.merger)
             if aggregation.is_repaired:
                 yield AskedModel(stage=stage, role="repair", model=aggregation.merger)
+
+
+def refusal_of_images(asked: AskedModel) -> tuple[str, str] | None:
+    """Return why a model cannot be asked about images, and the cure; None if it can, as far as is known."""
+    if not asked.model.is_blind:
+        return None
+    message = f"{asked.model.name} has no image projector, so that it cannot see images."
+    return message, f"Choose a model with mmproj, or write images: false in the stage {asked.stage.id}."
 
 
 def can_do_without(pipeline: PipelineTarget, digest: str) -> bool:

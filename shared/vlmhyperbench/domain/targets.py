@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from vlmhyperbench.domain.base import Name, Sha256, Spec
 from vlmhyperbench.domain.environments import EnvironmentSpec, VirtualenvSpec
 from vlmhyperbench.domain.packages import PackageSpec
-from vlmhyperbench.domain.recipes import ModelFile, RecipeSpec
+from vlmhyperbench.domain.recipes import MMPROJ, WEIGHTS, ModelFile, RecipeSpec
 from vlmhyperbench.domain.request_styles import ReasoningMarks, RequestStyle
 from vlmhyperbench_sdk.gateway import named_secrets
 
@@ -70,6 +70,12 @@ class ModelTarget(Spec):
     adapter_environment: VirtualenvSpec | None = Field(default=None, exclude_if=lambda environment: environment is None)
     """Where gateway and adapter run, and the engine too unless it has one of its own; left out where the platform's own
     interpreter has the adapter."""
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether it is known to read no images: it has GGUF weights and no projector."""
+        roles = {file.role for file in self.files}
+        return WEIGHTS in roles and MMPROJ not in roles
 
     @property
     def is_apart(self) -> bool:

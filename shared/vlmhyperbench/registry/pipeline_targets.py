@@ -25,7 +25,7 @@ from vlmhyperbench.domain.response_formats import pinned_format
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.registry.choices import EndpointChoice, ModelChoice, PipelineChoice
-from vlmhyperbench.registry.errors import Path
+from vlmhyperbench.registry.errors import Path, Problem
 from vlmhyperbench.registry.model_files import missing_files
 from vlmhyperbench.registry.pins import merge_decoding
 from vlmhyperbench.registry.pipeline_checks import is_text_only
@@ -44,6 +44,8 @@ from vlmhyperbench_sdk import discovery
 
 MAX_ASKED: Final = 256
 """Most models that a pipeline asks, those of the pipelines in it counted."""
+_STAGE: Final = "stage "
+"""Beginning of a message that names its stage."""
 TRANSLATE: Final = "Translate the text from {source} to {target}. Write the translation only."
 
 
@@ -166,11 +168,20 @@ class _Pinning:
         pinned: list[StageSpec] = []
         is_whole = True
         for no, stage in enumerate(entry.stages):
-            is_last = no == len(entry.stages) - 1
+            is_last, known = no == len(entry.stages) - 1, len(self._references.problems)
             made = self._stage(self._how(stage, asking, around, is_first=no == 0, is_last=is_last))
+            self._name_stage(around.id_of(stage.id), known)
             is_whole = is_whole and made is not None
             pinned += made or []
         return pinned if is_whole else None
+
+    def _name_stage(self, stage_id: str, known: int) -> None:
+        """Let the problems after the known ones name their stage, unless they name one of a pipeline in it."""
+        problems = self._references.problems
+        problems[known:] = [
+            problem if problem.message.startswith(_STAGE) else _of_stage(problem, stage_id)
+            for problem in problems[known:]
+        ]
 
     def _how(
         self, stage: PipelineStage, asking: AskingDefaults, around: _Around, *, is_first: bool, is_last: bool
@@ -184,10 +195,9 @@ class _Pinning:
             instructions = "\n\n".join(filter(None, (instructions, around.instructions))) or None
             system = system if system is not None else around.system_prompt
         if languages is not None and (instructions is not None or system is not None):
-            message = f"the model of the stage {stage.id} would translate instructions and system_prompt too."
+            message = "its model would translate instructions and system_prompt too."
             self._references.say(self._path, message, "Leave them out.")
         formats = asking.response_format if is_last and stage.response_format is None else None
-        sees = is_first and around.sees_images and self._can_all_see(stage)
         return _Stage(
             written=stage,
             asking=asking,
@@ -199,7 +209,7 @@ class _Pinning:
             languages=languages,
             response_format=pinned_format(stage.response_format) if stage.response_format is not None else formats,
             own=merge_decoding(around.own, stage.generation),
-            sees_images=stage.images if stage.images is not None else sees,
+            sees_images=stage.images if stage.images is not None else is_first and around.sees_images,
         )
 
     def _stage(self, how: _Stage) -> list[StageSpec] | None:
@@ -235,7 +245,7 @@ class _Pinning:
             aggregation = self._aggregation(stage.aggregation, how)
             is_whole = is_whole and aggregation is not None
         if is_whole and not members and not inner:
-            message = f"every member of the stage {stage.id} is optional and missing: {dropped[0].reason}."
+            message = f"every member is optional and missing: {dropped[0].reason}."
             self._references.say(self._path, message, "Fetch one of its models.")
             is_whole = False
         if not is_whole:
@@ -295,13 +305,6 @@ class _Pinning:
         gone = [] if entry.is_brought or entry.package is not None else missing_files(folder, entry)
         return f"there is no file {', '.join(gone)}" if gone else None
 
-    def _can_all_see(self, stage: PipelineStage) -> bool:
-        models = self._references.catalogue.models
-        asked = [
-            models[member.model] for member in stage.members if member.model is not None and member.model in models
-        ]
-        return not any(map(is_text_only, asked))
-
     def _member(
         self, choice: MemberChoice, name: str, how: _Stage, *, role: Role, **changes: bool
     ) -> MemberSpec | None:
@@ -354,6 +357,10 @@ class _Pinning:
             merger=pinned,
             is_repaired=pinned is not None and hasattr(discovery.load("aggregations", choice.type), "repair"),
         )
+
+
+def _of_stage(problem: Problem, stage_id: str) -> Problem:
+    return replace(problem, message=f"{_STAGE}{stage_id}: {problem.message}")
 
 
 def _target_of(choice: MemberChoice) -> ModelChoice | EndpointChoice:

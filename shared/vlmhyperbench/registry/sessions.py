@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmhyperbench.domain.pipelines import PipelineTarget, asked_models, is_dispensable, refusal_of_images
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.specs import ANSWERS_DATASET, DatasetSpec, PromptSpec, RunSpec
 from vlmhyperbench.registry.catalogue import Catalogue
@@ -17,7 +18,7 @@ TASK = "session"
 
 
 def resolve_session(
-    catalogue: Catalogue, pipeline: str, sha256: str, *, storage_path: str, plugins: Plugins
+    catalogue: Catalogue, pipeline: str, sha256: str, *, storage_path: str, plugins: Plugins, images: int = 0
 ) -> RunSpec:
     """Return the pinned spec of a session.
 
@@ -27,12 +28,16 @@ def resolve_session(
         sha256: Hash of the stored file with the question.
         storage_path: Location of that file in the form of `DatasetSpec.path`.
         plugins: The plugins in which names are looked up.
+        images: Number of images that the question has.
 
     Raises:
-        RegistryErrors: the pipeline is unknown, or one of its models cannot be asked; lists every error.
+        RegistryErrors: the pipeline is unknown, or one of its models cannot be asked, about images if there are some;
+            lists every error.
     """
     references = References(catalogue=catalogue, plugins=plugins)
     target = pin_target(references, PipelineChoice(pipeline=pipeline), None, AskingDefaults(), ())
+    if images and isinstance(target, PipelineTarget):
+        _require_sight(references, target)
     if target is None or references.problems:
         raise errors_of(references, "runs", Entry())
     return RunSpec(
@@ -49,3 +54,11 @@ def resolve_session(
         is_session=True,
         unpriced="it is a session",
     )
+
+
+def _require_sight(references: References, pipeline: PipelineTarget) -> None:
+    """Report every model that is asked about images and reads none, unless the pipeline answers without it."""
+    for asked in asked_models(pipeline):
+        refusal = refusal_of_images(asked)
+        if refusal is not None and not is_dispensable(pipeline, asked):
+            references.say((), f"stage {asked.stage.id}: {refusal[0]}", refusal[1])

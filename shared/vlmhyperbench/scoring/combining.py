@@ -129,6 +129,9 @@ class Combiner:
             for stage in pipeline.stages
             for path in map(stage.path_of, stage.inner)
         }
+        nobody = Asked(question="", replies={})
+        self._schemas = {stage.id: _schema(stage, nobody) for stage in pipeline.stages if not _has_own_schemas(stage)}
+        """Stage → schema of its answers, where all samples have the same."""
         opened = {
             stage.id: _open(stage.id, stage.aggregation) for stage in pipeline.stages if stage.aggregation is not None
         }
@@ -231,7 +234,8 @@ class Combiner:
             if full_id in earlier and (value := earlier[full_id].value) is not None
         }
         question = self.question(stage, sample, earlier)
-        return AggregationContext(question=question, steps=steps, schema=_schema(stage, sample))
+        schema = self._schemas[stage.id] if stage.id in self._schemas else _schema(stage, sample)
+        return AggregationContext(question=question, steps=steps, schema=schema)
 
     def _members(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> list[MemberAnswer]:
         """Return the answers of a stage's members in their order, without those whose step failed."""
@@ -336,6 +340,12 @@ def _merged(
 def _text_of(sample: Asked, key: Key) -> str | None:
     reply = sample.replies.get(key)
     return None if reply is None else reply.text
+
+
+def _has_own_schemas(stage: StageSpec) -> bool:
+    """Return whether each sample brings the schema of a stage's answers."""
+    wanted = stage.response_format
+    return wanted is not None and wanted["type"] == "json_schema" and "json_schema" not in wanted
 
 
 def _schema(stage: StageSpec, sample: Asked) -> JsonObject | None:

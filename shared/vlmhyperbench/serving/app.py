@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
-from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_models
+from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_models, is_dispensable, refusal_of_images
 from vlmhyperbench.domain.response_formats import format_of_sample
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.scoring.combining import Combiner
@@ -74,6 +74,7 @@ class ServedApp:
         try:
             question = read_question(parse_object(await _body(receive), what="The body"))
             pipeline, combiner = self._open(question)
+            self._require_sight(question)
         except InvalidInput as error:
             await _whole(send, 400, refusal(str(error), error.code))
             return
@@ -110,6 +111,17 @@ class ServedApp:
                 self._opened.pop(next(iter(self._opened)))
             self._opened[wanted] = pipeline, Combiner(pipeline)
         return self._opened[wanted]
+
+    def _require_sight(self, question: Question) -> None:
+        """Refuse images where a model would be asked about them that reads none.
+
+        Raises:
+            InvalidInput: there is one (code `images_unsupported`).
+        """
+        for asked in self._asked.values() if question.images else ():
+            refusal = refusal_of_images(asked)
+            if refusal is not None and not is_dispensable(self._plan.target, asked):
+                raise InvalidInput(refusal[0], cure=refusal[1], code="images_unsupported")
 
     async def _answer(
         self, question: Question, pipeline: PipelineTarget, combiner: Combiner, tell: Tell | None

@@ -72,10 +72,12 @@ def usage_of(answer: Answer) -> dict[str, JsonValue]:
 
 
 def problem_of(answer: Answer) -> dict[str, JsonValue]:
-    """Return why there is no answer, in the form of OpenAI's errors."""
+    """Return why there is no answer, and which models gave none, in the form of OpenAI's errors."""
     if answer.last.value is not None or answer.is_kept:
         return refusal(BROKEN, "pipeline_changed")
-    return refusal(f"The pipeline has no answer: {answer.last.reason}.", f"pipeline_{answer.last.status}")
+    silent = [f"{stage}/{name}" for (stage, _, name), reply in answer.sample.replies.items() if reply.text is None]
+    which = f" Models without an answer: {', '.join(silent)}." if silent else ""
+    return refusal(f"The pipeline has no answer: {answer.last.reason}.{which}", f"pipeline_{answer.last.status}")
 
 
 def refusal(message: str, code: str) -> dict[str, JsonValue]:

@@ -41,15 +41,19 @@ def test_two_models_of_one_name_are_refused_with_file_and_line(
     assert f"{file}:{len(MODELS.splitlines()) + 1}" in capsys.readouterr().err
 
 
-def test_files_beside_those_of_entries_have_a_status_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_beside_and_below_those_of_entries_have_a_status_too(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["models", "import", str(folder / "models.yaml"), "--json"])
     (folder / "gguf" / "mmproj.gguf").write_bytes(whole("clip"))
+    (folder / "gguf" / "below").mkdir()
+    (folder / "gguf" / "below" / "deep.gguf").write_bytes(whole("clip"))
     capsys.readouterr()
     assert main(["models", "status", "--json"]) == 0
     models = json.loads(capsys.readouterr().out)["data"]["models"]
     beside = [(Path(each["name"]).name, each["status"]) for each in models if not each["is_registered"]]
-    assert beside == [("cut.gguf", "invalid"), ("mmproj.gguf", "available")]
+    assert beside == [("deep.gguf", "available"), ("cut.gguf", "invalid"), ("mmproj.gguf", "available")]
     assert "reader" in [each["name"] for each in models if each["is_registered"]]
     assert main(["models", "ls", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["data"]
-    assert [Path(each["name"]).name for each in listed if not each["is_registered"]] == ["cut.gguf", "mmproj.gguf"]
+    assert [Path(each["name"]).name for each in listed if not each["is_registered"]] == [name for name, _ in beside]

@@ -172,6 +172,26 @@ def test_an_entry_that_names_a_repository_is_pinned_by_its_first_use(home: Home,
     assert _data(_run(home, hub, "run", str(body), "--detach", "--json"))["spec"]["target"] == target
 
 
+@pytest.mark.parametrize(
+    ("name", "repo", "files", "code"),
+    [
+        ("words-of-a-hub", "org/words", "{weights: words.gguf}", "gguf_no_weights"),
+        ("turned-round", "org/tiny-GGUF", f"{{weights: {MMPROJ}, mmproj: {GGUF}}}", "wrong_role"),
+        ("page-of-a-hub", "org/page", "{weights: page.gguf}", "no_gguf"),
+    ],
+)
+def test_a_fetched_file_that_is_not_what_its_entry_says_is_refused_and_not_pinned(
+    home: Home, hub: LoopbackHub, name: str, repo: str, files: str, code: str
+) -> None:
+    hub.hold("org/page", {"page.gguf": b"<!doctype html>"})
+    entry = home.root / "registries" / "models" / f"{name}.yaml"
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    written = f"backends: [llamacpp]\nhub: {{repo: {repo}}}\nfiles: {files}\n"
+    entry.write_text(written)
+    assert _code(_run(home, hub, "models", "fetch", name, "--json")) == code
+    assert entry.read_text() == written
+
+
 def test_models_are_listed_shown_removed_and_fetched_again(home: Home, hub: LoopbackHub) -> None:
     name = _data(_run(home, hub, "models", "fetch", "hf:org/tiny", "--backend", "folders", "--json"))["name"]
     [listed] = [row for row in _data(_run(home, hub, "models", "list", "--json")) if row["name"] == name]

@@ -6,17 +6,20 @@ import base64
 import http.client
 import io
 import json
+import os
 import signal
 from contextlib import ExitStack
 from pathlib import Path
 
 import jsonschema
+import psutil
 import pytest
 from PIL import Image
 
 from tests.shared.cli.test_serve import serving
 from tests.shared.serving.members import Member
 from tests.support.processes import PATIENCE_S, wait_until_ended
+from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
 
@@ -100,6 +103,27 @@ def test_a_model_that_cannot_be_loaded_ends_the_command_unless_it_is_optional(
     assert "broken" in failed.value.message
 
 
+def test_the_command_ends_with_the_name_of_the_model_whose_engine_was_killed(tmp_path: Path) -> None:
+    stage = {"id": "read", "type": "multi", "models": ["right", "killed"], "aggregation": {"type": "vote"}}
+    with serving(home(tmp_path, [stage], right=MODEL, killed=MODEL), "p", command=("pipeline", "serve")) as served:
+        body = {"model": "p", "messages": [{"role": "user", "content": "?"}]}
+        assert served.ask("POST", "/chat/completions", served.data["key"], body)[0] == 200
+        os.kill(engine_of(served.process.pid, "killed"), signal.SIGKILL)
+        out, complaint = served.process.communicate(timeout=PATIENCE_S)
+        assert served.process.returncode == exits.SETUP
+        ended = json.loads(out)["data"]
+        assert (ended["code"], ended["message"].startswith("killed has failed: ")) == ("engine_failed", True)
+        assert "SIGKILL" in complaint
+        wait_until_ended(served.data["pid"])
+
+
+def engine_of(pid: int, model: str) -> int:
+    """Return the process of the simulated engine of a model, below a process."""
+    lines = {child.pid: child.cmdline() for child in psutil.Process(pid).children(recursive=True)}
+    (found,) = (child for child, line in lines.items() if "--params" in line and json.loads(line[-1])["model"] == model)
+    return found
+
+
 def test_an_endpoint_is_asked_and_a_client_that_leaves_ends_its_request(tmp_path: Path) -> None:
     elsewhere = Member("It is ", "blue")
     silent = Member(is_silent=True)
@@ -126,6 +150,29 @@ def test_an_endpoint_is_asked_and_a_client_that_leaves_ends_its_request(tmp_path
         assert silent.was_asked.wait(PATIENCE_S)
         connection.close()
         assert silent.was_left.wait(PATIENCE_S)
+
+
+def test_a_hostile_client_is_refused_and_the_next_question_is_answered(tmp_path: Path) -> None:
+    stage = {"id": "read", "type": "single", "model": "right"}
+    question = {"model": "p", "messages": [{"role": "user", "content": "?"}]}
+    with serving(home(tmp_path, [stage], right=MODEL), "p", command=("pipeline", "serve")) as served:
+        key = served.data["key"]
+
+        def asked(**fields: object) -> tuple[int, object]:
+            status, answer = served.ask("POST", "/chat/completions", key, {**question, **fields})
+            return status, answer.get("error", {}).get("code")
+
+        assert served.ask("POST", "/chat/completions", f"{key}x", question)[0] == 401
+        assert served.ask("POST", "/chat/completions", "", question)[0] == 401
+        assert asked(n=2) == (400, "unsupported")
+        assert asked(model="q") == (404, "model_not_found")
+        assert asked(messages=[{"role": "user", "content": "x" * 100_000_000}])[0] == 200
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'A' * 100_000_000}"}}
+        assert asked(messages=[{"role": "user", "content": [image]}])[0] == 400
+        assert asked(messages=[{"role": "user", "content": "x" * 300_000_000}])[0] == 413
+        status, answer = served.ask("POST", "/chat/completions", key, {**question, "stop": ["is"]})
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "It ")
+        assert asked() == (200, None)
 
 
 def test_a_pipeline_that_is_not_registered_is_refused_before_anything_starts() -> None:

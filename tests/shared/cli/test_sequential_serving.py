@@ -38,10 +38,16 @@ def home(folder: Path, mode: str, *, has_optional: bool = False, **engine_params
     return folder
 
 
+def engine_processes(pid: int) -> list[psutil.Process]:
+    """Return the engines that run below a process."""
+    children = [child for child in psutil.Process(pid).children(recursive=True) if child.is_running()]
+    return [child for child in children if "--mmproj-offload" in child.cmdline()]
+
+
 def engines(pid: int) -> list[str]:
     """Return the weights of the engines that run below a process."""
-    lines = [child.cmdline() for child in psutil.Process(pid).children(recursive=True) if child.is_running()]
-    return [line[line.index("--model") + 1] for line in lines if "--mmproj-offload" in line]
+    lines = [engine.cmdline() for engine in engine_processes(pid)]
+    return [line[line.index("--model") + 1] for line in lines]
 
 
 def gateways(pid: int) -> set[int]:
@@ -69,6 +75,22 @@ def test_a_sequential_pipeline_has_one_model_loaded_at_a_time_and_answers_every_
             psutil.Process(gateway).kill()
             break
         assert served.process.wait(PATIENCE_S) == exits.SETUP
+
+
+def test_a_model_whose_engine_was_killed_is_named_and_loaded_again_for_the_next_question(tmp_path: Path) -> None:
+    folder = home(tmp_path, "sequential")
+    stage = {"id": "read", "type": "single", "model": READERS[0]}
+    entry = {"description": "For tests.", "execution_mode": "sequential", "stages": [stage]}
+    (folder / "registries" / "pipelines" / "p.yaml").write_text(json.dumps(entry))
+    body = {"model": "p", "messages": [{"role": "user", "content": "total?"}], "max_tokens": 8}
+    with serving(folder, "p", command=("pipeline", "serve")) as served:
+        key = served.data["key"]
+        assert served.ask("POST", "/chat/completions", key, body)[0] == 200
+        (engine,) = engine_processes(served.process.pid)
+        engine.kill()
+        status, failed = served.ask("POST", "/chat/completions", key, body)
+        assert (status, READERS[0] in failed["error"]["message"]) == (502, True), failed
+        assert served.ask("POST", "/chat/completions", key, body)[0] == 200
 
 
 def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

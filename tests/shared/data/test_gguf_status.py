@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vlmhyperbench.data import gguf_status
-from vlmhyperbench.data.gguf_status import GgufStatus, scan_folder, status_of
+from vlmhyperbench.data.gguf_status import GgufStatus, gguf_below, scan_folder, status_of
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.free_memory import FreeMemory
 from vlmhyperbench_sdk.protocols import MemoryEstimate
@@ -81,3 +81,16 @@ def test_a_folder_is_scanned_and_links_out_of_it_are_not_followed(tmp_path: Path
         ("c.gguf", "available", True),
         ("inner/b.gguf", "too_large", False),
     ]
+
+
+def test_hidden_folders_links_to_folders_and_folders_beyond_a_number_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_status, "MAX_FOLDERS", 3)
+    for folder in ("a", "a/deep", "b", ".hidden", "late"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(WEIGHTS, tmp_path / folder / "m.gguf")
+    (tmp_path / "circle").symlink_to(tmp_path, target_is_directory=True)
+    assert [str(path.relative_to(tmp_path)) for path in gguf_below(tmp_path)] == ["a/m.gguf", "b/m.gguf"]
+    monkeypatch.setattr(gguf_status, "MAX_FOLDERS", 5)
+    assert [path.parent.name for path in gguf_below(tmp_path)] == ["deep", "a", "b", "late"]

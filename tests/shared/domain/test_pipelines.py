@@ -13,6 +13,7 @@ from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.graph import answers_step, steps_of
 from vlmhyperbench.domain.identity import identify
 from vlmhyperbench.domain.pipelines import (
+    MemberSpec,
     PipelineTarget,
     StageSpec,
     asked_model,
@@ -21,9 +22,11 @@ from vlmhyperbench.domain.pipelines import (
     is_dispensable,
     models_within,
     needed_by,
+    refusal_of_images,
 )
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, expand_run, plan_rescoring
 from vlmhyperbench.domain.publishing import public_spec
+from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.run_plan import needs_of_run, requests_of
 from vlmhyperbench.domain.specs import Decoding, EndpointTarget, ExtractorSpec, Limits, RunSpec
 from vlmhyperbench.domain.stalling import stall_limit_s
@@ -253,3 +256,20 @@ def test_a_model_of_an_optional_pipeline_can_be_left_out() -> None:
     )
     assert can_do_without(target, digest_of(model("a")))
     assert not can_do_without(target, digest_of(model("b")))
+
+
+@pytest.mark.parametrize(
+    ("roles", "sees_images", "is_refused"),
+    [(["weights"], True, True), (["weights"], False, False), (["weights", "mmproj"], True, False), ([], True, False)],
+    ids=["text only", "not asked to see", "with a projector", "files not known"],
+)
+def test_a_model_that_is_known_to_read_no_images_is_refused_them(
+    roles: list[str], sees_images: bool, is_refused: bool
+) -> None:
+    files = tuple(ModelFile(role=role, location=f"/{role}.gguf", sha256="0" * 64) for role in roles)
+    asked_about = MemberSpec(name="m", target=model("m", files=files), sees_images=sees_images)
+    (asked,) = asked_models(pipeline(stage("read", asked_about)))
+    refusal = refusal_of_images(asked)
+    assert (refusal is not None) == is_refused
+    if refusal is not None:
+        assert ("m" in refusal[0].split(), "read." in refusal[1].split()) == (True, True)

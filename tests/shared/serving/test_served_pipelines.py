@@ -160,6 +160,25 @@ def test_an_optional_model_that_was_not_loaded_is_not_asked(tmp_path: Path) -> N
     assert answer["vlmhyperbench"]["stages"][0]["models"][1]["is_dropped"] is True
 
 
+def test_images_are_refused_where_a_model_without_projector_would_get_them(tmp_path: Path) -> None:
+    def members(**changes: object) -> tuple[dict[str, object], ...]:
+        blind = model("b", **changes)
+        files = [{"role": "weights", "location": "/b.gguf", "sha256": "0" * 64}]
+        return model("a"), {**blind, "target": {**blind["target"], "files": files}}
+
+    stage = {"id": "read", "aggregation": {"class_path": "vote"}}
+    messages = [{"role": "user", "content": [IMAGE, {"type": "text", "text": "Which?"}]}]
+    answering = {"a": Member("blue"), "b": Member("blue")}
+    with served(target({**stage, "members": members()}), tmp_path, answering) as pipeline:
+        refused, text = pipeline.ask(messages=messages), pipeline.ask()
+    assert (refused["status"], refused["error"]["code"]) == (400, "images_unsupported")
+    assert "images: false" in refused["error"]["message"]
+    assert text["choices"][0]["message"]["content"] == "blue"
+    for changes in ({"sees_images": False}, {"is_optional": True}):
+        with served(target({**stage, "members": members(**changes)}), tmp_path, answering) as pipeline:
+            assert pipeline.ask(messages=messages)["status"] == 200
+
+
 @pytest.mark.parametrize("is_streamed", [True, False])
 def test_a_client_that_leaves_ends_what_the_models_are_asked(tmp_path: Path, is_streamed: bool) -> None:
     members = {"a": Member("blue", hangs=True), "b": Member("red", hangs=True)}

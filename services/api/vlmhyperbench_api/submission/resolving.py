@@ -107,17 +107,22 @@ def pin_rerun(submission: Submission[RunRerun], parent: RunView) -> PinnedRun:
     return PinnedRun(name=name, spec=spec.model_copy(update={"reuse": reuse}), origins=origins)
 
 
-def pin_session(submission: Submission[SessionCreate]) -> PinnedRun:
-    """Resolve a question to a pipeline.
+def pin_session(submission: Submission[SessionCreate], *, images: int) -> PinnedRun:
+    """Resolve a question with so many images to a pipeline.
 
     Raises:
-        InvalidInput: the pipeline is unknown, or cannot be asked; lists all errors.
+        InvalidInput: the pipeline is unknown, or cannot be asked that; lists all errors.
     """
     body = submission.body
     path = f"{STORAGE_SCHEME}{answers_key(submission.project_id, body.question)}"
     with names_are_input():
         spec = resolve_session(
-            submission.catalogue, body.pipeline, body.question, storage_path=path, plugins=submission.plugins
+            submission.catalogue,
+            body.pipeline,
+            body.question,
+            storage_path=path,
+            plugins=submission.plugins,
+            images=images,
         )
     return PinnedRun(name=body.name or f"{body.pipeline}, asked", spec=spec, origins=None)
 

@@ -132,14 +132,15 @@ async def submit_session(submission: Submission[SessionCreate], answer_files: An
     """Create a run that asks a pipeline one question, or return the run that was already created with the key.
 
     Raises:
-        InvalidInput: the question was not uploaded, or the pipeline is unknown or cannot be asked.
+        InvalidInput: the question was not uploaded, is not one, or has an image that cannot be sent; or the pipeline is
+            unknown or cannot be asked.
         Conflict: the key was used with another body.
     """
 
     async def resolve() -> tuple[Write, Sequence[Target]]:
         with names_are_input():
-            await answer_files.describe(submission.project_id, submission.body.question)
-        pinned = await asyncio.to_thread(pin_session, submission)
+            images = await answer_files.images_of_question(submission.project_id, submission.body.question)
+        pinned = await asyncio.to_thread(partial(pin_session, submission, images=images))
         return _write_fresh(submission, pinned), targets_of([pinned.spec])
 
     return await _submit_run(submission, resolve)

@@ -10,12 +10,14 @@ from typing import Literal
 from vlmhyperbench_llamacpp.compute import estimate_compute
 from vlmhyperbench_llamacpp.dry_run import dry_run
 from vlmhyperbench_llamacpp.formats import constrain
+from vlmhyperbench_llamacpp.image_formats import readable
 from vlmhyperbench_llamacpp.image_tokens import ImageTokens, image_tokens_of
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES, estimate_llama_memory, is_projector_on_device
 from vlmhyperbench_sdk.chat import FORMATS, greeting, translate
 from vlmhyperbench_sdk.errors import InvalidInput, NotFound
 from vlmhyperbench_sdk.gateway import LoadRequest
 from vlmhyperbench_sdk.gguf import read_header
+from vlmhyperbench_sdk.message_images import map_images
 from vlmhyperbench_sdk.params import Choice, EngineParams, Integer, read_engine_params
 from vlmhyperbench_sdk.protocols import LOOPBACK, EngineLaunch, LoadKnobs, MemoryEstimate, RemoteEngine
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -115,13 +117,16 @@ class LlamaCpp:
         )
 
     def to_engine(self, request: JsonObject) -> dict[str, JsonValue]:
-        """Translate to llama.cpp's fields; its prompt cache stays off, because repeated images would falsify TTFT.
+        """Translate to llama.cpp's fields and formats of images; its prompt cache stays off.
+
+        Repeated images would falsify TTFT with it.
 
         Raises:
-            InvalidInput: the request is malformed, has a field that llama.cpp does not support, asks for a format that
-                it cannot enforce whole, or for a minimum length.
+            InvalidInput: the request is malformed, has a broken image, a field that llama.cpp does not support, or a
+                format that it cannot enforce whole, or asks for a minimum length.
         """
         body = translate(request, formats=FORMATS, model_params=SAMPLING, optional=("n", "ignore_eos"), vendor=SAMPLING)
+        body = dict(map_images(body, readable))
         constrain(body)
         body["cache_prompt"] = False
         if body.get("temperature") != 0:

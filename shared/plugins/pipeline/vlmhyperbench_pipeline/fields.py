@@ -12,7 +12,7 @@ from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.jsontext import NumberText, parse_json
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
-from vlmhyperbench_structure_metrics.schemas import read_schema
+from vlmhyperbench_structure_metrics.schemas import JsonSchema, read_schema
 
 ABSENT = "absent"
 """Key of the vote that a field is not there; keys of values are longer, since they begin with their kind."""
@@ -44,6 +44,8 @@ class FieldVote:
 
     def __init__(self, counting: Counting, normalise: Normalise, array_keys: Mapping[str, str]) -> None:
         self._counting, self._normalise, self._array_keys = counting, normalise, dict(array_keys)
+        self._compiled: tuple[JsonObject, JsonSchema] | None = None
+        """The schema of the last sample; samples of one stage share it."""
 
     def aggregate(self, members: Sequence[MemberAnswer], schema: JsonObject) -> Aggregated:
         """Count the fields of the members' JSON; an answer that is no JSON object abstains in all of them.
@@ -64,7 +66,7 @@ class FieldVote:
         ]
         made = self._object(voices, schema, "", ballots, depth=0)
         text = canonical(made)
-        problem = _problem(text, schema)
+        problem = self._problem(text, schema)
         trace: dict[str, JsonValue] = {"fields": {path: _shown(leaf) for path, leaf in ballots.leaves.items()}}
         if problem is not None:
             counted = self._whole(members, objects)
@@ -82,6 +84,16 @@ class FieldVote:
             dissent=tuple(member.name for member in members if any(member.name in leaf.dissent for leaf in leaves)),
             trace=trace,
         )
+
+    def _problem(self, text: str, schema: JsonObject) -> str | None:
+        """Return why the object is not valid under the schema; None if it is."""
+        try:
+            if self._compiled is None or self._compiled[0] is not schema:
+                self._compiled = schema, read_schema(dict(schema))
+            is_valid = self._compiled[1].is_valid(parse_json(text, any_text=True))
+        except InvalidInput as error:
+            return error.message
+        return None if is_valid else "the fields together are not valid under the schema"
 
     def _whole(self, members: Sequence[MemberAnswer], objects: Sequence[JsonValue]) -> Aggregated:
         """Count whole answers; equal JSON is equal."""
@@ -216,15 +228,6 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
-
-
-def _problem(text: str, schema: JsonObject) -> str | None:
-    """Return why the object is not valid under the schema; None if it is."""
-    try:
-        is_valid = read_schema(dict(schema)).is_valid(parse_json(text, any_text=True))
-    except InvalidInput as error:
-        return error.message
-    return None if is_valid else "the fields together are not valid under the schema"
 
 
 def _shown(leaf: Aggregated) -> JsonValue:

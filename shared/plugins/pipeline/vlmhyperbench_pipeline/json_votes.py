@@ -36,7 +36,7 @@ def read_repaired(text: str) -> tuple[JsonValue] | None:
 
 def canonical(value: JsonValue) -> str:
     """Write JSON in its one form: keys in order, no spaces, equal numbers equally."""
-    return compact_json(_with_plain_numbers(value))
+    return compact_json(value, number=_plain)
 
 
 def digits(number: Decimal) -> str:
@@ -47,12 +47,6 @@ def digits(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
-def _with_plain_numbers(value: JsonValue) -> JsonValue:
-    if isinstance(value, NumberText):
-        number = Decimal(value)
-        return NumberText(digits(number) if abs(number.adjusted()) < _MAX_EXPONENT else value)
-    if isinstance(value, dict):
-        return {name: _with_plain_numbers(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_plain_numbers(item) for item in value]
-    return value
+def _plain(text: NumberText) -> str:
+    number = Decimal(text)
+    return digits(number) if abs(number.adjusted()) < _MAX_EXPONENT else text
