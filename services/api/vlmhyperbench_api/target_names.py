@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from pydantic import TypeAdapter
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db import held_models, runs
+from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.domain.asking import targets_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.specs import Target
