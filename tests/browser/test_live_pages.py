@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.checks import check_page
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
 from vlmhyperbench.cli.stack import page_link
@@ -80,6 +81,23 @@ def test_a_run_is_watched_and_retuned_from_its_start_to_its_report(context: Brow
     assert [(change.before, change.in_flight, change.by) for change in run.retunes] == [(4, 64, "local")]
     assert run.headline is not None
     assert run.headline.validity == "retuned"
+
+
+def test_resources_are_drawn_while_a_run_runs(context: BrowserContext, stack: Stack) -> None:
+    run_id = _start(stack, "measured")
+    page = _page(context)
+    page.goto(f"{stack.home.api_url()}/runs/{run_id}?tab=resources")
+    now = page.get_by_role("region", name="Resources now")
+    expect(now.get_by_role("heading", name="CPU")).to_be_visible()
+    claims = page.get_by_role("region", name="Table of claims and phases")
+    expect(claims.get_by_role("row").filter(has_text="generate")).to_contain_text("open")
+    for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            check_page(page, f"resources, {theme}, {width}")
+    stack.client.runs.cancel(run_id)
+    expect(now).to_have_count(0)
 
 
 def test_a_page_outlives_the_api_and_shows_what_has_happened_meanwhile(context: BrowserContext, stack: Stack) -> None:

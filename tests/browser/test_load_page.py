@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,7 +49,7 @@ def test_a_load_is_started_watched_to_its_result_and_filled_in_again(page: Page,
     page.get_by_label("Endpoint").fill(server)
     page.get_by_label("Model").fill("some-model")
     expect(page.get_by_label("Requests", exact=True)).to_have_value("12")
-    page.get_by_text("The same load as a command").click()
+    page.get_by_text("As a command").click()
     expect(page.locator(".load-command")).to_contain_text("--scenario multi_stream --concurrency 2 --requests 12")
     check_page(page)
     start.click()
@@ -77,7 +81,7 @@ def test_a_sweep_of_the_requests_in_flight_is_an_experiment_with_its_figure(
     page.get_by_label("Endpoint").fill(server)
     page.get_by_label("Model").fill("swept")
     page.get_by_label("Sweep").fill("2, 3")
-    page.get_by_text("The same load as a command").click()
+    page.get_by_text("As a command").click()
     expect(page.locator(".load-command")).to_contain_text("--sweep concurrency=2,3 --requests 6")
     page.get_by_role("button", name="Start 2 loads").click()
     expect(page.get_by_role("heading", name="concurrency of swept")).to_be_visible()
@@ -90,6 +94,26 @@ def test_a_sweep_of_the_requests_in_flight_is_an_experiment_with_its_figure(
     figure.get_by_text("Numbers").click()
     expect(figure.get_by_role("table").get_by_role("link")).to_have_count(2)
     check_page(page)
+
+
+def test_what_only_the_command_line_can_do_is_a_command_that_runs(page: Page, stack: Stack, server: str) -> None:
+    page.goto(f"{stack.home.api_url()}/load?mode=concurrency&concurrency=2&requests=4&prompt=5&output=4&repeats=2")
+    page.get_by_label("Endpoint").fill(server)
+    page.get_by_label("Model").fill("m")
+    page.get_by_text("As a command").click()
+    page.get_by_text("Two servers", exact=True).click()
+    expect(page.get_by_text("Give the URL of the second server.")).to_be_visible()
+    page.get_by_label("Second endpoint").fill(server)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        check_page(page)
+    for name, kind in (("Two servers", "load_against"), ("Until precise", "load_repeats")):
+        page.get_by_text(name, exact=True).click()
+        command = page.locator(".load-command").inner_text()
+        program, *arguments = shlex.split(command)
+        argv = [Path(sys.executable).with_name(program), *arguments, "--json"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert json.loads(done.stdout)["kind"] == kind, done.stderr
 
 
 def test_a_trace_is_chosen_as_a_file_and_replayed(page: Page, stack: Stack, server: str, tmp_path: Path) -> None:

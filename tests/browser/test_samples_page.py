@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import polars
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.checks import check_page
 from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
 from vlmhyperbench.cli.stack import page_link
@@ -166,3 +168,19 @@ def test_a_line_of_a_log_has_an_address_and_resources_a_table(browsed: Browsed, 
     expect(page.get_by_role("region", name="Table of claims and phases")).to_contain_text("generate")
     page.goto(address)
     expect(lines.locator("[aria-current]")).to_contain_text("target.ready")
+
+
+def test_an_export_is_asked_for_followed_and_downloaded(browsed: Browsed, page: Page, tmp_path: Path) -> None:
+    page.goto(f"{browsed.url}/runs/{browsed.measured}")
+    page.get_by_role("button", name="Export…").click()
+    dialog = page.get_by_role("dialog", name="Export")
+    page.get_by_role("button", name="Export the run").click()
+    with page.expect_download() as downloading:
+        dialog.get_by_role("link", name="Download").first.click()
+    file = tmp_path / downloading.value.suggested_filename
+    downloading.value.save_as(file)
+    assert file.suffix == ".parquet"
+    assert polars.read_parquet(file).height == len(browsed.samples)
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        check_page(page)

@@ -23,4 +23,5 @@ export const theme = createTheme({
   defaultRadius: 'md',
   fontSizes: { xs: '0.75rem', sm: '0.8125rem', md: '0.875rem', lg: '1rem', xl: '1.25rem' },
   cursorType: 'pointer',
+  components: { Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Close the message' } } } },
 });

@@ -8,7 +8,6 @@ const CONFIG = {
   displaylogo: false,
   displayModeBar: false,
   plotlyServerURL: '',
-  responsive: true,
   showSendToCloud: false,
 };
 
@@ -44,6 +43,19 @@ export function Chart({ data, layout, alt, height = 240 }: Props) {
     return () => {
       if (element) void import('plotly.js-basic-dist-min').then(({ default: plotly }) => plotly.purge(element));
     };
+  }, []);
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    // By its own width, which changes after the window's where the navigation comes or goes.
+    const observer = new ResizeObserver(() => {
+      if (element.querySelector('.main-svg') === null || element.offsetParent === null) return;
+      void import('plotly.js-basic-dist-min')
+        .then(({ default: plotly }) => plotly.Plots.resize(element))
+        .catch(setError);
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
   }, []);
   if (error) return <Problem error={error} />;
   return <div ref={place} role="img" aria-label={alt} style={{ height }} className="chart" />;

@@ -108,7 +108,9 @@ function Table({ exports }: { exports: readonly Export[] }) {
           <tr>
             <th scope="col">Export</th>
             <th scope="col">State</th>
-            <th scope="col">Asked for</th>
+            <th scope="col" className="from-sm">
+              Asked for
+            </th>
             <th scope="col">
               <span className="visually-hidden">Download</span>
             </th>
@@ -128,7 +130,7 @@ function Table({ exports }: { exports: readonly Export[] }) {
                 <span className={`badge ${TONES[item.state]}`}>{item.state.toLowerCase()}</span>
                 {isWritten(item) ? <div className="sub">{progressOf(item)}</div> : null}
               </td>
-              <td>
+              <td className="from-sm">
                 <Ago at={item.created_at} />
               </td>
               <td>

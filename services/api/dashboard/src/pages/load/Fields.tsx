@@ -265,7 +265,7 @@ export function Limits({ form, set }: Props) {
 export function More({ form, set }: Props) {
   const own = { form, set };
   return (
-    <details>
+    <details className="load-more">
       <summary className="sub">Warm-up, timeout, repeats, seed and further fields</summary>
       <div className="stack">
         <div className="load-fields">

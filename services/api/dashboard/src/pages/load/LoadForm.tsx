@@ -4,10 +4,10 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useAllowed } from '../../ui/allowed';
 import { Problem } from '../../ui/Notes';
+import { Command } from './Command';
 import { Content, Limits, More, Schedule } from './Fields';
 import {
   bodyOf,
-  commandOf,
   DEFAULTS,
   differing,
   type Form,
@@ -133,10 +133,7 @@ export function LoadForm({ given }: { given: Partial<Form> }) {
       <Content form={form} set={set} />
       <Limits form={form} set={set} />
       <More form={form} set={set} />
-      <details>
-        <summary className="sub">The same load as a command</summary>
-        <pre className="load-command">{commandOf(form)}</pre>
-      </details>
+      <Command form={form} set={set} />
       {error ? <Problem error={error} /> : null}
       <div className="filters">
         <Button

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
+import { commandLacks, commandOf } from './command';
 import {
   bodyOf,
-  commandOf,
   DEFAULTS,
   differing,
   missing,
@@ -120,4 +120,31 @@ it('has the parameter of an arrival process and of a closed loop only where they
   expect(bodyOf({ ...FILLED, burst: 5 })).not.toHaveProperty('burst_size');
   expect(bodyOf({ ...FILLED, baseline: 9 })).not.toHaveProperty('baseline');
   expect(commandOf({ ...FILLED, arrivals: 'ramp', to: 9, eos: true })).toContain('--arrivals ramp --to-rate 9');
+});
+
+it('shows what only the command line can do: a search, repeats until precise, two servers', () => {
+  const searched = { ...FILLED, command: 'search' as const, mode: 'concurrency' as const, preset: 'quick' as const };
+  expect(commandLacks(searched)).toMatch(/limit/);
+  const search = { ...searched, ttft: 500, sweep: '1,2', repeats: 3, arrivals: 'ramp' as const };
+  expect(commandLacks(search)).toBeUndefined();
+  expect(commandOf(search)).toBe(
+    'vlmhyperbench load http://localhost:8000/v1 --model m --scenario server --arrivals poisson' +
+      " --prompt-tokens 128 --output-tokens 64 --slo 'ttft_p99<500ms' --search-rate",
+  );
+  const precise = { ...FILLED, command: 'precision' as const, precision: 5, repeats: 10, sweep: '1,2' };
+  expect(commandOf(precise)).toContain('--rate 2 --arrivals poisson --duration 30');
+  expect(commandOf(precise)).toContain('--until-precision 5% --repeats 10');
+  expect(commandOf(precise)).not.toContain('--sweep');
+  expect(commandLacks({ ...precise, precision: 0 })).toMatch(/precision/);
+  const paired = { ...FILLED, command: 'against' as const };
+  expect(commandLacks(paired)).toMatch(/second/);
+  expect(commandOf({ ...paired, against: 'http://b/v1' })).toContain('--against http://b/v1');
+});
+
+it('names the variable with the key of an endpoint that needs one', () => {
+  expect(commandOf({ ...FILLED, key: 'lab' })).toContain('--model m --api-key-env API_KEY --scenario');
+});
+
+it('starts what the button says, whatever the command shows', () => {
+  expect(bodyOf({ ...FILLED, command: 'against', against: 'http://b/v1' })).toEqual(bodyOf(FILLED));
 });

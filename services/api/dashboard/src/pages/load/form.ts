@@ -9,6 +9,7 @@ export type Preset = 'quick' | 'official' | 'vlm';
 
 const MODES = ['rate', 'concurrency', 'batch', 'talks', 'trace'] as const;
 export const ARRIVALS = ['poisson', 'constant', 'gamma', 'burst', 'ramp'] as const;
+const COMMANDS = ['', 'search', 'precision', 'against'] as const;
 const PRESETS = ['', 'quick', 'official', 'vlm'] as const;
 
 export interface Form {
@@ -50,6 +51,12 @@ export interface Form {
   eos: boolean;
   extra: string;
   key: string;
+  /** What the shown command does instead of one measurement; only the command line can. */
+  command: (typeof COMMANDS)[number];
+  /** Half of the interval that `--until-precision` repeats for, in percent of the mean. */
+  precision: number;
+  /** URL of the second server. */
+  against: string;
 }
 
 export const DEFAULTS: Form = {
@@ -88,9 +95,17 @@ export const DEFAULTS: Form = {
   eos: false,
   extra: '',
   key: '',
+  command: '',
+  precision: 2,
+  against: '',
 };
 
-const CHOICES: Partial<Record<keyof Form, readonly string[]>> = { mode: MODES, arrivals: ARRIVALS, preset: PRESETS };
+const CHOICES: Partial<Record<keyof Form, readonly string[]>> = {
+  mode: MODES,
+  arrivals: ARRIVALS,
+  preset: PRESETS,
+  command: COMMANDS,
+};
 
 /** Read what an address has of the form; what is not of the right type or equals the default is left out. */
 export function readForm(search: Record<string, unknown>): Partial<Form> {
@@ -190,7 +205,7 @@ function fieldsOf(text: string): Record<string, unknown> | undefined {
 }
 
 /** The limits that are given, in milliseconds. */
-function limitsOf({ ttft, tpot, latency }: Form): [string, number][] {
+export function limitsOf({ ttft, tpot, latency }: Form): [string, number][] {
   const limits: [string, number][] = [
     ['ttft_p99', ttft],
     ['tpot_p99', tpot],
@@ -235,7 +250,8 @@ export function withPreset(form: Form, preset: Form['preset']): Form {
   return { ...chosen, requests: Math.max(chosen.requests, leastOf(chosen)) };
 }
 
-function scenarioOf({ mode, concurrency, sweep }: Form): NonNullable<LoadCreate['scenario']> {
+/** The scenario that the form describes. */
+export function scenarioOf({ mode, concurrency, sweep }: Form): NonNullable<LoadCreate['scenario']> {
   if (mode === 'batch') return 'offline';
   if (mode === 'talks') return 'interactive';
   if (mode !== 'concurrency') return 'server';
@@ -330,57 +346,4 @@ export function readTrace(text: string): Traced[] {
       typeof read[name] === 'number' ? { [name]: read[name] as number } : {};
     return [{ timestamp_s: read.timestamp_s, ...tokens('prompt_tokens'), ...tokens('output_tokens') }];
   });
-}
-
-function hasStreams(form: Form): boolean {
-  return form.mode === 'batch' || scenarioOf(form) === 'multi_stream' || (form.mode === 'talks' && !form.arriving);
-}
-
-/** The command that makes the same load from this machine, without a stack. */
-export function commandOf(form: Form): string {
-  const quoted = (text: string) => (/^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const scenario = scenarioOf(form);
-  const isRule = isByRule(form);
-  const limits = limitsOf(form).map(([name, limit]) => `${name}<${limit}ms`);
-  const sweep = sweepBodyOf(form);
-  const flags: [string, string | number, boolean][] = [
-    ['model', quoted(form.model.trim() || 'NAME'), true],
-    ['scenario', scenario, true],
-    ['preset', form.preset, isRule],
-    ['trace', 'trace.jsonl', form.mode === 'trace'],
-    ['speed', form.speed, form.mode === 'trace' && form.speed !== 1],
-    ['sweep', `${sweep?.axis}=${sweep?.values.join(',')}`, sweep !== undefined],
-    ['rate', form.rate, isAtRate(form) && sweep === undefined],
-    ['arrivals', form.arrivals, isAtRate(form) && !isRule],
-    ['cv', form.cv, isAtRate(form) && !isRule && form.arrivals === 'gamma'],
-    ['burst-size', form.burst, isAtRate(form) && !isRule && form.arrivals === 'burst'],
-    ['to-rate', form.to, isAtRate(form) && !isRule && form.arrivals === 'ramp'],
-    ['duration', form.duration, form.mode === 'rate' && !isRule],
-    ['concurrency', form.concurrency, hasStreams(form) && sweep === undefined],
-    ['requests', form.requests, (form.mode === 'concurrency' || form.mode === 'batch') && !isRule],
-    ['conversations', form.conversations, form.mode === 'talks' && !isRule],
-    ['turns', form.turns, form.mode === 'talks'],
-    ['think', form.think, form.mode === 'talks'],
-    ['prompt', quoted(form.text), form.text.trim() !== ''],
-    [
-      'prompt-tokens',
-      form.prompt,
-      form.text.trim() === '' && !(form.preset === 'vlm' && form.prompt === DEFAULTS.prompt),
-    ],
-    ['output-tokens', form.output, true],
-    ['images', form.images, form.images > 0],
-    ['image-size', form.size, form.images > 0],
-    ['image-reuse', form.reuse, form.images > 0 && form.reuse > 0],
-    ['slo', `'${limits.join(',')}'`, limits.length > 0],
-    ['warmup', form.warmup, form.warmup !== DEFAULTS.warmup],
-    ['baseline', form.baseline, scenario === 'multi_stream' && !isRule],
-    ['timeout', form.timeout, form.timeout !== DEFAULTS.timeout],
-    ['repeats', form.repeats, form.repeats > 1 && sweep === undefined],
-    ['seed', form.seed, form.seed !== 0],
-    ['extra-body', quoted(form.extra.trim()), form.extra.trim() !== ''],
-  ];
-  const given = flags.filter(([, , isGiven]) => isGiven).map(([name, value]) => `--${name} ${value}`);
-  return ['vlmhyperbench load', quoted(form.url.trim() || 'URL'), ...given, ...(form.eos ? ['--ignore-eos'] : [])].join(
-    ' ',
-  );
 }

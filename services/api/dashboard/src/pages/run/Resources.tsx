@@ -41,7 +41,7 @@ export function Resources({ run }: { run: RunDetail }) {
               </p>
             </Empty>
           ) : null}
-          <Strips resources={resources} />
+          <Strips resources={resources} now={isOpen(run) ? query.dataUpdatedAt : undefined} />
           <Spans resources={resources} />
         </div>
       )}
@@ -49,9 +49,9 @@ export function Resources({ run }: { run: RunDetail }) {
   );
 }
 
-function Strips({ resources }: { resources: Resources }) {
+function Strips({ resources, now }: { resources: Resources; now: number | undefined }) {
   const strips = useMemo(() => stripsOf(resources), [resources]);
-  const { bands, from, to } = useMemo(() => bandsOf(resources), [resources]);
+  const { bands, from, to } = useMemo(() => bandsOf(resources, now), [resources, now]);
   if (bands.length === 0) return null;
   return (
     <section className="card" aria-label="Resources over time">

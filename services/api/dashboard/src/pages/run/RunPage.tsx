@@ -80,8 +80,8 @@ function Head({ run }: { run: RunDetail }) {
               </Button>
               <Button
                 size="xs"
-                variant="outline"
-                color="red"
+                variant="default"
+                className="danger"
                 disabled={run.is_cancelling}
                 onClick={() => steer('cancel')}
               >

@@ -44,8 +44,9 @@ export function Shortages({ shortages }: { shortages: readonly Schemas['MemorySh
 function Knobs({ knobs }: { knobs: readonly Schemas['MemoryKnob'][] }) {
   const fixes = knobs.filter((knob) => knob.fixes);
   const others = knobs.filter((knob) => !knob.fixes);
+  if (knobs.length === 0) return null;
   return (
-    <>
+    <div className="body">
       {fixes.length ? (
         <p className="note-text">
           This would fit it: <code>{fixes.map((knob) => `${knob.name}: ${knob.to}`).join(', or ')}</code>
@@ -56,6 +57,6 @@ function Knobs({ knobs }: { knobs: readonly Schemas['MemoryKnob'][] }) {
           Smaller values need less: <code>{others.map((knob) => knob.name).join(', ')}</code>
         </p>
       ) : null}
-    </>
+    </div>
   );
 }

@@ -34,6 +34,20 @@ describe('resources', () => {
     expect(strips[1]?.lines[0]?.mean).toEqual([10, null]);
   });
 
+  it('end now where a claim is open, whatever the clocks say', () => {
+    const spans = [
+      { ...claim, state: 'RUNNING', start_ms: 2_000, end_ms: null },
+      { ...phase, start_ms: 1_000, end_ms: null },
+    ];
+    const { bands, from, to } = bandsOf({ series: [], spans, missing: [] }, 9_000);
+    expect([from, to]).toEqual([1_000, 9_000]);
+    expect(bands.map((band) => [band.from, band.to])).toEqual([
+      [0, 1],
+      [0.125, 1],
+    ]);
+    expect(bandsOf({ series: [], spans, missing: [] }, 500).to).toBe(2_000);
+  });
+
   it('of a run that has none are empty', () => {
     expect(bandsOf({ series: [], spans: [], missing: [] }).bands).toEqual([]);
     expect(stripsOf({ series: [], spans: [], missing: [] })).toEqual([]);

@@ -73,10 +73,14 @@ function scaled(values: readonly (number | null)[] | undefined, by: number): (nu
   return (values ?? []).map((value) => (value === null ? null : value * by));
 }
 
-export function bandsOf(resources: Resources): { bands: Band[]; from: number; to: number } {
+/** The spans as bands; one that is open ends `now`, or with the others where the run has ended without closing it. */
+export function bandsOf(resources: Resources, now?: number): { bands: Band[]; from: number; to: number } {
   const measured = resources.series.flatMap(({ at_ms }) => [at_ms[0], at_ms.at(-1)]).filter((at) => at !== undefined);
   const starts = [...resources.spans.map(({ start_ms }) => start_ms), ...measured];
-  const ends = [...resources.spans.map(({ end_ms, start_ms }) => end_ms ?? start_ms), ...measured];
+  const ends = [
+    ...resources.spans.map(({ end_ms, start_ms }) => end_ms ?? Math.max(start_ms, now ?? start_ms)),
+    ...measured,
+  ];
   if (starts.length === 0) return { bands: [], from: 0, to: 0 };
   const from = starts.reduce((least, start) => Math.min(least, start));
   const to = Math.max(

@@ -45,7 +45,7 @@ export function Bulk({ runs, clear }: { runs: readonly Listed[]; clear: () => vo
   const ended = runs.filter((run) => !isOpen(run)).map((run) => run.id);
   const compared = runs.filter((run) => run.score !== null).slice(0, MAX_COMPARED);
   return (
-    <div className="right" role="toolbar" aria-label="Chosen runs">
+    <div className="filters" role="toolbar" aria-label="Chosen runs">
       <span className="sub">{runs.length} chosen</span>
       {compared.length > 1 ? (
         <Link to="/compare" search={{ runs: compared.map((run) => run.id).join(',') }}>

@@ -75,6 +75,18 @@ export function RunsPage() {
           data={[{ value: ALL, label: 'All' }, ...STATES.map((state) => ({ value: state, label: words(state) }))]}
           className="states"
         />
+        <div className="right">
+          <SavedViews page="runs" />
+          <Button
+            size="xs"
+            leftSection={<Plus size={13} aria-hidden="true" />}
+            renderRoot={(props) => <Link to="/runs/new" {...props} />}
+          >
+            New run
+          </Button>
+        </div>
+      </div>
+      <div className="filters">
         <Words key={search.q === undefined ? 'none' : 'some'} q={search.q ?? ''} go={(q) => go({ q }, true)} />
         <NativeSelect
           size="xs"
@@ -86,20 +98,12 @@ export function RunsPage() {
             ...(ORDERS.some(([value]) => value === order) ? [] : [{ value: order, label: `By ${order}` }]),
           ]}
         />
-        <SavedViews page="runs" />
-        <Button
-          size="xs"
-          leftSection={<Plus size={13} aria-hidden="true" />}
-          renderRoot={(props) => <Link to="/runs/new" {...props} />}
-        >
-          New run
-        </Button>
-        <Bulk runs={newest} clear={() => setChosen(new Map())} />
+        <Filters
+          where={search.where ?? []}
+          change={(changed) => go({ where: changed.length > 0 ? changed : undefined })}
+        />
       </div>
-      <Filters
-        where={search.where ?? []}
-        change={(changed) => go({ where: changed.length > 0 ? changed : undefined })}
-      />
+      <Bulk runs={newest} clear={() => setChosen(new Map())} />
       <Loaded query={query} what="runs">
         {() =>
           rows.length === 0 ? (
@@ -139,6 +143,7 @@ function Words({ q, go }: { q: string; go: (q: string | undefined) => void }) {
   return (
     <TextInput
       size="xs"
+      className="filter-field"
       aria-label="Filter by name, target, task, note or tag"
       placeholder="Name, target, task, note or tag"
       leftSection={<Search size={13} aria-hidden="true" />}
