@@ -168,8 +168,6 @@ class Composed:
             "-T",
             "postgres",
             "psql",
-            "-h",
-            "/tmp",
             "-U",
             "vlmhyperbench",
             "-At",
@@ -217,6 +215,18 @@ def composed(
             if "client" in vars(stack):
                 stack.client.close()
             stack.compose("--profile", "*", "down", "--volumes", "--remove-orphans", is_checked=False)
+        assert left_of(stack.project) == {}
+
+
+def left_of(project: str) -> dict[str, list[str]]:
+    """Return the containers, volumes and networks of a project that are still there."""
+    label = f"label=com.docker.compose.project={project}"
+    left = {
+        "containers": docker("ps", "--all", "--quiet", "--filter", label),
+        "volumes": docker("volume", "ls", "--quiet", "--filter", label),
+        "networks": docker("network", "ls", "--quiet", "--filter", label),
+    }
+    return {kind: ids.split() for kind, ids in left.items() if ids.split()}
 
 
 def _lines(variables: Mapping[str, str]) -> str:

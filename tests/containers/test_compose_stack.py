@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.containers.composed import IMAGES, SERVICES, Composed, composed, docker
+from tests.containers.composed import IMAGES, SERVICES, Composed, composed, docker, left_of
 from tests.containers.room import need, other_machine
 from tests.support.audit import audit
 from tests.support.processes import PATIENCE_S
@@ -40,7 +40,9 @@ def stack() -> Iterator[Composed]:
 
 def test_an_experiment_survives_the_end_of_its_inference_worker(stack: Composed) -> None:
     experiment = stack.client.experiments.create("demo")
-    until(lambda: int(stack.query("SELECT count(*) FROM fact")[0][0]) >= 64, "64 answers", PATIENCE_S)
+    ours = f"SELECT id FROM run WHERE experiment_id = '{experiment.id}'"
+    answers = f"SELECT count(*) FROM fact WHERE run_id IN ({ours})"
+    until(lambda: int(stack.query(answers)[0][0]) >= 64, "64 answers", PATIENCE_S)
     (before,) = stack.containers(WITHOUT_A_WAY_OUT)
     os.kill(before["State"]["Pid"], signal.SIGKILL)
     until(lambda: stack.containers(WITHOUT_A_WAY_OUT)[0]["RestartCount"] >= 1, "restart of the worker", PATIENCE_S)
@@ -53,7 +55,7 @@ def test_an_experiment_survives_the_end_of_its_inference_worker(stack: Composed)
     assert all(row["ok"] == row["requested"] == 1226 for row in rows)
     interrupted = stack.query(
         "SELECT count(DISTINCT f.claim_id) FROM fact f JOIN phase p ON p.run_id = f.run_id AND p.no = f.phase "
-        "WHERE p.kind NOT IN ('warmup', 'baseline') GROUP BY f.run_id"
+        f"WHERE p.kind NOT IN ('warmup', 'baseline') AND f.run_id IN ({ours}) GROUP BY f.run_id"
     )
     assert max(int(claims) for (claims,) in interrupted) >= 2, "the worker was killed in the middle of a run"
     audit(stack)  # type: ignore[arg-type]  # what it asks is only `query`
@@ -96,6 +98,17 @@ def test_services_are_not_root_and_cannot_write_their_image(stack: Composed) -> 
             )
             assert host["Memory"] > 0
             assert host["PidsLimit"] > 0
+
+
+def test_the_tools_reach_the_api_and_install_on_the_disk_of_the_home(stack: Composed) -> None:
+    said = stack.compose("run", "--rm", "tools", "ls", "runs", "--json").splitlines()
+    assert isinstance(json.loads(said[-1])["data"], list)
+    asked = 'cache=$(uv cache dir); mkdir -p "$cache"; echo "$cache"; stat --format %m "$cache"; touch /tmp/written'
+    file_system = "stat --file-system --format %T /tmp"
+    words = ("run", "--rm", "--entrypoint", "sh", "tools", "-ec", f"{asked}; {file_system}")
+    cache, place, kind_of_tmp = stack.compose(*words).split()
+    assert (cache, place) == ("/var/lib/vlmhyperbench/cache/uv", "/var/lib/vlmhyperbench")
+    assert kind_of_tmp != "tmpfs"
 
 
 def test_secrets_are_in_no_environment_and_no_log(stack: Composed) -> None:
@@ -144,10 +157,8 @@ def test_nothing_is_left_of_a_stack_that_was_removed() -> None:
     need("docker")
     with composed(["migrate"]) as started:
         project = started.project
-        assert docker("volume", "ls", "-q", "--filter", f"label=com.docker.compose.project={project}").split()
-    for kind in ("volume", "network"):
-        assert docker(kind, "ls", "-q", "--filter", f"label=com.docker.compose.project={project}") == ""
-    assert docker("ps", "-aq", "--filter", f"label=com.docker.compose.project={project}") == ""
+        assert left_of(project).keys() == {"containers", "volumes", "networks"}
+    assert left_of(project) == {}
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -15,12 +16,16 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from tests.support.processes import PATIENCE_S
+from tests.support.processes import PATIENCE_S, Services
+from tests.support.stack import ROOT, TERMINAL, until
 from vlmhyperbench.bus import Bus
+from vlmhyperbench.client import Client
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.errors import InvalidInput, Unavailable
 from vlmhyperbench.local.certificates import Certificates
+from vlmhyperbench.registry.schemas import RunEntry
 from vlmhyperbench.settings import Settings
+from vlmhyperbench.wire.runs import Run
 
 pytestmark = pytest.mark.anyio
 
@@ -183,6 +188,52 @@ async def test_redis_is_reached_by_the_authority_of_the_settings_and_by_no_other
         bus = Bus(settings_of(tmp_path, ca_file, {"redis_url": redis_url}).redis_url.get_secret_value())
         assert await bus.is_up() is is_trusted
         await bus.close()
+
+
+SERVICES = {
+    "vlmhyperbench_scheduler": "scheduler",
+    "vlmhyperbench_api": "api",
+    "vlmhyperbench_inference_worker": "inference",
+    "vlmhyperbench_eval_worker": "evaluation",
+    "vlmhyperbench_reporter": "reporting",
+}
+
+
+async def test_a_whole_platform_runs_on_servers_that_speak_tls_only(
+    certificates: Certificates, database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    port, key = free_port(), f"tests_{'k' * 43}"
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True)
+    (home / "run" / "api-key").write_text(key)
+    (home / "run" / "metrics-key").write_text(f"metrics_{'m' * 43}")
+    given = {
+        "VLMHB_TLS_CA_FILE": str(certificates.ca_file),
+        "VLMHB_STORAGE_URL": str(tmp_path / "storage"),
+        "VLMHB_REGISTRIES": str(ROOT / "registries"),
+        "VLMHB_KEY_PEPPER": "pepper-of-tests",
+        "VLMHB_API_PORT": str(port),
+    }
+    entry = {"target": {"model": "simulated-instant"}, "task": "synthetic-questions"}
+    entry["dataset"] = {"name": "synthetic-questions", "limit": 20}
+    async with Services(home, database_url=database_url, redis_url=redis_url, environment=given) as services:
+        prepared = services.start("vlmhyperbench.local.supervisor.prepare")
+        assert await asyncio.to_thread(prepared.wait, PATIENCE_S) == 0, services.log()
+        for module, name in SERVICES.items():
+            services.start(module, name=name)
+        with Client(f"http://127.0.0.1:{port}", key) as client:
+
+            def ended() -> Run | None:
+                run = client.runs.get(run_id)
+                return run if run.state in TERMINAL else None
+
+            def submit() -> Run:
+                return client.runs.create(RunEntry.model_validate(entry))
+
+            run_id = (await asyncio.to_thread(until, submit, "an API", PATIENCE_S, services.log)).id
+            run = await asyncio.to_thread(until, ended, "the end of the run", PATIENCE_S, services.log)
+            assert (run.state, run.done) == ("SUCCEEDED", 20), services.log()
+            assert client.report(run_id)
 
 
 @pytest.mark.parametrize("content", [None, b"no certificate"], ids=["missing", "wrong"])

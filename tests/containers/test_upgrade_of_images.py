@@ -1,9 +1,8 @@
-"""Images of older code are replaced by new ones on the same volumes, whose copy is put back later: nothing is lost."""
+"""Images of older code are replaced by new ones on the same volumes: nothing is lost, and open runs go on."""
 
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.containers.before import code_before
-from tests.containers.composed import IMAGES, ROOT, Composed, build_images, composed, docker
+from tests.containers.composed import ROOT, Composed, build_images, composed
+from tests.containers.pages import commands, follow
 from tests.containers.room import need
 from tests.support.audit import audit
 from tests.support.processes import PATIENCE_S
@@ -32,36 +32,22 @@ def older(folder: Path) -> Iterator[Composed]:
         yield stack
 
 
-def upgrade(stack: Composed, copy: Path) -> None:
+def upgrade(stack: Composed, backups: Path) -> None:
     """Do what docs/deploy/upgrade.md says of containers."""
     build_images()
-    stack.compose("stop")
-    volumes = [f"--volume={stack.project}_{name}:/from/{name}:ro" for name in ("postgres", "home")]
-    tar = (
-        "--entrypoint",
-        "tar",
-        f"--volume={copy.parent}:/to",
-        f"{IMAGES}-api",
-        "-C",
-        "/from",
-        "-cf",
-        f"/to/{copy.name}",
-    )
-    docker("run", "--rm", "--user=0", "--network=none", *volumes, *tar, ".")
+    stop_and_copy = commands("upgrade.md", containing="-cf /to/before.tar").partition("git pull")[0]
+    follow(stack, stop_and_copy, backups=backups)
     stack.check_out(ROOT)
     stack.write_variables(VLMHB_TAG="latest")
     assert stack.prepare()[0] == 0
     stack.up()
 
 
-def restore(stack: Composed, copy: Path) -> None:
-    """Put a copy of the volumes in the place of what they have, as docs/deploy/backup.md says."""
-    stack.compose("down", "--volumes")
-    stack.compose("create", "--pull", "never")
-    volumes = [f"--volume={stack.project}_{name}:/to/{name}" for name in ("postgres", "home")]
-    tar = ("--entrypoint", "tar", f"--volume={copy.parent}:/from:ro", f"{IMAGES}-api")
-    docker("run", "--rm", "--user=0", "--network=none", *volumes, *tar, "-C", "/to", "-xf", f"/from/{copy.name}")
-    stack.up()
+def go_back(stack: Composed, backups: Path, code: Path) -> None:
+    """Do what the page says of the way back."""
+    stack.check_out(code)
+    stack.write_variables(VLMHB_TAG="before")
+    follow(stack, commands("upgrade.md", containing="-xf /from/before.tar"), backups=backups)
 
 
 def run(stack: Composed, *words: str) -> str:
@@ -92,7 +78,10 @@ def report(stack: Composed, run_id: str, folder: Path) -> tuple[Any, dict[str, b
 
 
 def test_an_upgrade_keeps_ended_runs_and_open_ones_go_on(tmp_path: Path) -> None:
+    backups = tmp_path / "backups"
+    backups.mkdir()
     with older(tmp_path / "code") as stack:
+        code = stack.checkout
         ended = run(stack, *SHORT)
         assert end_of(stack, ended) == "SUCCEEDED"
         numbers, files = report(stack, ended, tmp_path / "before")
@@ -101,10 +90,7 @@ def test_an_upgrade_keeps_ended_runs_and_open_ones_go_on(tmp_path: Path) -> None
         until(lambda: len(facts(stack, opened)) >= 40, "40 answers", PATIENCE_S)
         replaced = {container["Id"] for container in stack.containers("api") + stack.containers("inference-cpu")}
 
-        copied_at_least = set(facts(stack, opened))
-        upgrade(stack, tmp_path / "before.tar")
-        with tarfile.open(tmp_path / "before.tar") as copied:
-            assert {"./postgres/PG_VERSION", "./home/storage"} <= set(copied.getnames())
+        upgrade(stack, backups)
         kept = facts(stack, opened)
         assert replaced.isdisjoint(c["Id"] for c in stack.containers("api") + stack.containers("inference-cpu"))
         until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
@@ -119,9 +105,11 @@ def test_an_upgrade_keeps_ended_runs_and_open_ones_go_on(tmp_path: Path) -> None
         assert set(kept) <= set(facts(stack, opened))
         assert len(facts(stack, opened)) == len({(phase, ordinal) for phase, ordinal, _ in facts(stack, opened)})
         assert end_of(stack, run(stack, *SHORT)) == "SUCCEEDED"
-        restore(stack, tmp_path / "before.tar")  # the copy of the older version, which is migrated
-        until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
-        assert (report(stack, ended, tmp_path / "back")[1], facts(stack, ended)) == (files, answers)
-        assert end_of(stack, opened) == "SUCCEEDED"
-        assert copied_at_least <= set(facts(stack, opened))
         audit(stack)  # type: ignore[arg-type]  # what it asks is only `query`
+
+        go_back(stack, backups, code)
+        until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
+        assert facts(stack, ended) == answers
+        assert report(stack, ended, tmp_path / "back") == (numbers, files)
+        assert end_of(stack, opened) == "SUCCEEDED"
+        audit(stack)  # type: ignore[arg-type]

@@ -37,8 +37,12 @@ def get(url, key=None, scheme="Bearer"):
 
 
 def free_ports(count):
-    """Return the first of so many ports in a row that nothing listens on."""
-    for first in range(20000, 30000, count):
+    """Return the first of so many ports in a row that nothing listens on, below those that the system gives away.
+
+    Each process of the tests begins elsewhere: between this and their use, nobody else takes them.
+    """
+    own = os.getpid() % 1000 * 10
+    for first in (20_000 + (own + offset) % 10_000 for offset in range(0, 10_000, 10)):
         with ExitStack() as opened, suppress(OSError):
             for port in range(first, first + count):
                 opened.enter_context(socket.socket()).bind(("127.0.0.1", port))
@@ -134,6 +138,24 @@ def test_the_numbers_are_those_of_the_database(stack, interrupted):
     assert leads.value == 1
 
 
+def test_status_shows_the_same_numbers(stack, interrupted, program):
+    stable = {"build_info", "runs", "scheduler_up", "redis_up", "workers", "worker_slots", "devices"}
+
+    def in_form(numbers):
+        return sorted((name, sorted(labels.items()), value) for name, labels, value in numbers)
+
+    def shown():
+        said = json.loads(program("status").stdout)["data"]["numbers"]
+        return in_form((row["name"], row["labels"], row["value"]) for row in said if row["name"] in stable)
+
+    def served():
+        numbers = read_text(get(f"{stack.home.api_url()}/metrics", stack.home.metrics_key())[1])
+        return in_form((row.name, row.labels, row.value) for row in numbers if row.name in stable)
+
+    assert {name for name, *_ in served()} == stable
+    until(lambda: shown() == served(), "the same numbers", PATIENCE_S, last=lambda: (shown(), served()))
+
+
 def test_a_run_is_one_whole_trace_also_after_its_worker_was_killed(stack, receiver, interrupted):
     _, killed = interrupted
     trace_id, client_span = PARENT.split("-")[1:3]
@@ -163,7 +185,8 @@ def test_a_run_is_one_whole_trace_also_after_its_worker_was_killed(stack, receiv
     below = {span.name for span in spans if span.parent_id == generated[1].span_id}
     assert {"bring up target", "probe", "requests"} <= below
     assert {"submit", "assign", "job INDEX", "job SCORE", "job REPORT", "metric"} <= {span.name for span in spans}
-    assert len(spans) < 60, "no span for each request"
+    # A job is assigned again where its worker does not claim it in time.
+    assert len([span for span in spans if span.name != "assign"]) < 60, "no span for each request"
 
 
 def test_every_line_of_a_worker_that_works_for_a_job_names_run_job_and_trace(stack, interrupted):

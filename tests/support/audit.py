@@ -75,6 +75,9 @@ INVARIANTS = {
 
 
 def audit(stack: Stack) -> None:
-    """Fail with the invariant's name and the rows that break it."""
+    """Fail with the invariant's name and the rows that break it, or with the files that rows name and nobody has."""
     broken = {name: rows for name, query in INVARIANTS.items() if (rows := stack.query(query))}
     assert not broken
+    if isinstance(stack, Stack) and not stack.setting("storage_url").startswith("s3:"):
+        keys = stack.query("SELECT storage_key FROM chunk UNION SELECT storage_key FROM artifact")
+        assert [key for (key,) in keys if not (stack.home.storage / key).is_file()] == []

@@ -148,10 +148,18 @@ def _unless_away(ask: Callable[[], Any]) -> Any:
 
 @contextmanager
 def running_stack(
-    registries: Path, *, services: Sequence[str] = (), listen: str | None = None, **environment: str
+    registries: Path,
+    *,
+    services: Sequence[str] = (),
+    listen: str | None = None,
+    folder: Path | None = None,
+    **environment: str,
 ) -> Iterator[Stack]:
-    """Start a stack in a home of its own and stop it; it ends with this process, also when that is killed."""
-    root = Path(tempfile.mkdtemp(prefix="vlmhb-"))
+    """Start a stack in a home of its own, in `folder` if there is one, and stop it.
+
+    It ends with this process, also when that is killed.
+    """
+    root = Path(tempfile.mkdtemp(prefix="vlmhb-", dir=folder))
     kept = dict(os.environ)
     os.environ.update({f"VLMHB_TIMERS__{name}": str(value) for name, value in TIMERS.items()})
     os.environ.update({"VLMHB_HOME": str(root), "VLMHB_REGISTRIES": str(registries), **environment})

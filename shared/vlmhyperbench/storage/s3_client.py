@@ -84,7 +84,37 @@ def connect(access: Mapping[str, str], *, tries: int = TRIES) -> Any:
     session = botocore.session.get_session()
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_instant)
     made = boto3.session.Session(botocore_session=session)
-    return made.client("s3", config=config, **{"region_name": None, **options})
+    client = made.client("s3", config=config, **{"region_name": None, **options})
+    _repeat_without_quota(client, tries)
+    return client
+
+
+def _repeat_without_quota(client: Any, tries: int) -> None:
+    """Let the number of tries alone decide whether a request is sent again.
+
+    boto3 also keeps a quota for all requests of a client, and gives nothing back for a repeated one whose answer is
+    404, as that to the question whether a file is there often is. After a hundred of those, nothing would be repeated.
+    """
+    from botocore.retries import standard
+
+    handler = standard.RetryHandler(
+        retry_policy=standard.RetryPolicy(
+            retry_checker=standard.StandardRetryConditions(max_attempts=tries),
+            retry_backoff=standard.ExponentialBackoff(),
+        ),
+        retry_event_adapter=standard.RetryEventAdapter(),
+        retry_quota=_NoQuota(),
+    )
+    client.meta.events.unregister("needs-retry.s3", unique_id="retry-config-s3")
+    client.meta.events.register("needs-retry.s3", handler.needs_retry, unique_id="retry-config-s3")
+
+
+class _NoQuota:
+    """In place of boto3's quota of retries."""
+
+    def acquire_retry_quota(self, _context: object) -> bool:
+        """Permit every retry."""
+        return True
 
 
 def _instant(value: Any) -> datetime:

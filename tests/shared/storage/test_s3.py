@@ -131,6 +131,17 @@ async def test_requests_that_are_refused_half_of_the_time_are_sent_again(
     assert bucket.refused > 6
 
 
+async def test_no_number_of_refused_requests_ends_the_tries_of_later_ones(
+    bucket: LoopbackBucket, storage: Storage
+) -> None:
+    bucket.refuses_every = 2
+    try:
+        stored = [storage.put(f"file-{number}", b"%d" % number) for number in range(60)]
+    finally:
+        bucket.refuses_every = None
+    assert len({file.sha256 for file in stored}) == 60
+
+
 async def test_what_a_child_staged_is_stored_when_it_has_ended(storage: Storage, tmp_path: Path) -> None:
     async with storage.staged(tmp_path / "work") as url:
         staged = open_storage(url)

@@ -17,6 +17,8 @@ and the pepper of keys, "housekeeper" the owner alone, "worker" the account with
 {{- $redis := required "redis.existingSecret is empty: name the Secret that has the URL of Redis." $values.redis.existingSecret }}
 - name: HOME
   value: {{ $values.home }}
+- name: XDG_CACHE_HOME
+  value: {{ $values.home }}/cache
 - name: VLMHB_HOME
   value: {{ $values.home }}
 {{- $isWorker := and (eq .account "worker") $values.database.workerUrlKey }}
