@@ -110,7 +110,8 @@ def test_the_base_pipeline_is_blocked_by_a_model_that_it_requires(folder: Path) 
     generation = base.stages[0].generation
     assert generation is not None
     assert (generation.temperature, generation.max_tokens) == (0.1, 8)
-    assert blocked_by(base, Found(unusable={"gone": "it is missing"}, doubtful={}), {}) == (["it requires gone: it is missing"], [])
+    found = Found(unusable={"gone": "it is missing"}, doubtful={})
+    assert blocked_by(base, found, {}) == (["it requires gone: it is missing"], [])
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_line(
