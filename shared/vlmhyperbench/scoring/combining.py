@@ -189,7 +189,10 @@ class Combiner:
         members, context = self._members(stage, sample, earlier), self._context(stage, sample, earlier)
         merger, merging = stage.aggregation.merger, self._merging.get(stage.id)
         if merging is not None and merger is not None:
-            aggregated = _merged(merging, stage, merger, sample, members, context)
+            merged = _merged(merging, stage, merger, sample, members, context)
+            if isinstance(merged, Reply):
+                return _of_reply(merged)
+            aggregated = merged
         elif merging is not None:
             raise LookupError(f"The stage {stage.id} has no model that merges.")
         else:
@@ -263,7 +266,15 @@ class Combiner:
             needed = self._needed_by[stage.path_of(member)]
             return answers[member.stage] if needed <= sample.replies.keys() else None
         reply = sample.replies.get((stage.id, "member", member.name))
-        return None if reply is None else _of_reply(_own(member, reply))
+        if reply is None:
+            return None
+        answer = _of_reply(_own(member, reply))
+        missing = [answers[source] for source in stage.inputs if answers[source].value is None]
+        if answer.value is not None or not missing:
+            return answer
+        # It was not asked; its stored row cannot say whose failure that is, but the stages before it can.
+        is_theirs = any(source.failure == "model" for source in missing)
+        return replace(answer, failure="model" if is_theirs else "infrastructure")
 
     def _marks(self, member: MemberSpec | InnerMember) -> tuple[ReasoningMarks, ...]:
         if isinstance(member, InnerMember):
@@ -324,13 +335,28 @@ def _merged(
     sample: Asked,
     members: Sequence[MemberAnswer],
     context: AggregationContext,
-) -> Aggregated:
+) -> Aggregated | Reply:
+    """Return what a merged answer comes to; or the reply that is missing by no fault of the model that merges."""
     request = aggregation.ask(members, context)
     if isinstance(request, Aggregated):
         return request
-    texts = [_text_of(sample, (stage.id, role, merger.name)) for role in ("merge", "repair")]
-    replies = [without_reasoning(text, marks_of(merger)) for text in texts if text is not None]
-    return aggregation.conclude(request, replies, members, context)
+    merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
+    repair = sample.replies.get((stage.id, "repair", merger.name))
+    texts = [
+        without_reasoning(reply.text, marks_of(merger))
+        for reply in (merge, repair)
+        if reply is not None and reply.text is not None
+    ]
+    if _is_lost(merge):
+        return merge
+    if repair is not None and _is_lost(repair) and texts and aggregation.problem_with(texts[0], context) is not None:
+        return repair  # a repair that was not needed is not answered either
+    return aggregation.conclude(request, texts, members, context)
+
+
+def _is_lost(reply: Reply) -> bool:
+    """Return whether the platform failed to get an answer, so that nothing is known about the model."""
+    return reply.text is None and reply.failure == "infrastructure"
 
 
 def _text_of(sample: Asked, key: Key) -> str | None:
