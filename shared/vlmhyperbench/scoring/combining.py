@@ -78,6 +78,7 @@ class Reply:
     latency_ns: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,8 @@ class StageAnswer:
     status: str = "ok"
     aggregated: Aggregated | None = None
     """None: the stage has one model, and aggregates nothing."""
+    finish_reason: str | None = None
+    """Why the model ended whose words the value is; None: they are of several, or it did not say."""
 
 
 class Combiner:
@@ -190,8 +193,8 @@ class Combiner:
         merger, merging = stage.aggregation.merger, self._merging.get(stage.id)
         if merging is not None and merger is not None:
             merged = _merged(merging, stage, merger, sample, members, context)
-            if isinstance(merged, Reply):
-                return _of_reply(merged)
+            if isinstance(merged, StageAnswer):
+                return merged
             aggregated = merged
         elif merging is not None:
             raise LookupError(f"The stage {stage.id} has no model that merges.")
@@ -323,7 +326,7 @@ def _own(member: MemberSpec, reply: Reply) -> Reply:
 
 def _of_reply(reply: Reply, aggregated: Aggregated | None = None) -> StageAnswer:
     if reply.text is not None:
-        return StageAnswer(value=reply.text, aggregated=aggregated)
+        return StageAnswer(value=reply.text, aggregated=aggregated, finish_reason=reply.finish_reason)
     reason = reply.error or "no answer"
     return StageAnswer(value=None, reason=reason, failure=reply.failure, status="failed", aggregated=aggregated)
 
@@ -335,22 +338,26 @@ def _merged(
     sample: Asked,
     members: Sequence[MemberAnswer],
     context: AggregationContext,
-) -> Aggregated | Reply:
-    """Return what a merged answer comes to; or the reply that is missing by no fault of the model that merges."""
+) -> Aggregated | StageAnswer:
+    """Return what a model that merges comes to: its answer, or that it is missing by no fault of the model.
+
+    Anything else is what the aggregation makes of the members, because the model gave no valid answer.
+    """
     request = aggregation.ask(members, context)
     if isinstance(request, Aggregated):
         return request
     merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
-    repair = sample.replies.get((stage.id, "repair", merger.name))
-    texts = [
-        without_reasoning(reply.text, marks_of(merger))
-        for reply in (merge, repair)
-        if reply is not None and reply.text is not None
-    ]
-    if _is_lost(merge):
-        return merge
-    if repair is not None and _is_lost(repair) and texts and aggregation.problem_with(texts[0], context) is not None:
-        return repair  # a repair that was not needed is not answered either
+    texts: list[str] = []
+    for reply in (merge, sample.replies.get((stage.id, "repair", merger.name))):
+        # A repair that nothing calls for is not answered either.
+        if reply is not None and _is_lost(reply) and (texts or reply is merge):
+            return _of_reply(reply)
+        if reply is None or reply.text is None:
+            continue
+        texts.append(without_reasoning(reply.text, marks_of(merger)))
+        if aggregation.problem_with(texts[-1], context) is None:
+            aggregated = aggregation.conclude(request, texts, members, context)
+            return StageAnswer(value=aggregated.value, aggregated=aggregated, finish_reason=reply.finish_reason)
     return aggregation.conclude(request, texts, members, context)
 
 

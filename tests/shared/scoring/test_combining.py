@@ -140,6 +140,22 @@ def test_a_template_is_what_a_model_is_asked_where_one_merges() -> None:
     assert (lost.value, lost.failure) == (None, "infrastructure")
 
 
+def test_an_answer_in_the_words_of_one_model_ends_as_that_model_did() -> None:
+    cut, whole = Reply(text="x", finish_reason="length"), Reply(text="y", finish_reason="stop")
+    assert Combiner(REPORT).answers(answered(read__a=whole, read__b=whole, write__w=cut))["write"].finish_reason == (
+        "length"
+    )
+    assert Combiner(VOTE).answers(answered(read__a=cut, read__b=cut, read__c=cut))["read"].finish_reason is None
+    merged = answered(read__a=whole, read__b=whole, read__merge__m=cut)
+    assert Combiner(MERGED).answers(merged)["read"].finish_reason == "length"
+    empty = Reply(text=" ", finish_reason="length")
+    repaired = answered(read__a=cut, read__b=cut, read__merge__m=empty, read__repair__m=whole)
+    assert Combiner(MERGED).answers(repaired)["read"].finish_reason == "stop"
+    assert Combiner(MERGED).answers(answered(read__a=cut, read__merge__m=empty))["read"].finish_reason is None
+    template = stage("read", "a", aggregation="template", params={"template": "{{ members[0].text }}"}, merger="m")
+    assert Combiner(pipeline(template)).answers(merged)["read"].finish_reason == "length"
+
+
 @pytest.mark.parametrize("on_invalid", ["vote", "first", "fail"])
 def test_a_failure_of_the_platform_to_ask_what_merges_is_no_invalid_answer(on_invalid: str) -> None:
     merging = stage("read", "a", "b", aggregation="synthesis", merger="m", params={"on_invalid": on_invalid})
@@ -152,7 +168,9 @@ def test_a_failure_of_the_platform_to_ask_what_merges_is_no_invalid_answer(on_in
     broken = combiner.answers(answered(**unrepaired, read__repair__m=Reply(error="refused")))["read"]
     assert (broken.value, broken.failure) == (None, "infrastructure")
     theirs = Reply(error="timeout", failure="model")
-    merged = combiner.answers(answered(read__a="x", read__b="x", read__merge__m=theirs))["read"]
+    unasked = Reply(error=NO_REPAIR)
+    timed_out = answered(read__a="x", read__b="x", read__merge__m=theirs, read__repair__m=unasked)
+    merged = combiner.answers(timed_out)["read"]
     assert (merged.value, merged.failure) == (None if on_invalid == "fail" else "x", "model")
     assert combiner.answers(answered(**unrepaired, read__repair__m=theirs))["read"].value == merged.value
 
