@@ -96,6 +96,7 @@ def _row(
         **blank,
         **failed,
         "text": last.value,
+        "finish_reason": last.finish_reason,
         "user_prompt": combiner.question(pipeline.stages[-1], sample, answers),
         "prompt_tokens": tokens_of(reply.prompt_tokens for _, reply in replies),
         "completion_tokens": tokens_of(reply.completion_tokens for _, reply in replies),

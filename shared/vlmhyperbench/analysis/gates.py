@@ -248,6 +248,9 @@ def two_kinds_of_memory(baseline: Mapping[str, object], other: Mapping[str, obje
 def _share(rule: ShareRule, other: Side) -> Check:
     if rule.share in OF_METRICS:
         return _share_of_metric(rule, other)
+    if rule.share == "truncated" and other.counts.get("answered") and "truncation_rate" not in other.counts:
+        message = "It is not known of every answer why it ended, so that more may have ended at the token limit."
+        return Check(rule=f"share of {rule.share}", status="failed", message=message)
     return _checked_share(rule, f"share of {rule.share}", other.counts[rule.share], other.counts["requested"])
 
 

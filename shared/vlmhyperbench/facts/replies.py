@@ -24,6 +24,7 @@ from vlmhyperbench.storage import Storage
 PHASE_KIND = "member"
 PAYLOAD = ("text", "error", "user_prompt")
 """Columns of chunks that are read of each answer."""
+_OF_REPLY = ("latency_ns", "prompt_tokens", "completion_tokens", "finish_reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +96,9 @@ def samples_of(facts: polars.DataFrame, pipeline: PipelineTarget, numbers: Mappi
     """
     first = pipeline.stages[0].id
     columns = ("phase", "ordinal", "key", "metadata", "status", "failure", "error", "error_code", "text", "user_prompt")
-    times = ("latency_ns", "prompt_tokens", "completion_tokens")
     replies: dict[int, dict[Key, Reply]] = {}
     known: dict[int, tuple[str, str, str | None]] = {}
-    for row in facts.select(*columns, *times).iter_rows(named=True):
+    for row in facts.select(*columns, *_OF_REPLY).iter_rows(named=True):
         key, ordinal = numbers[row["phase"]], row["ordinal"]
         replies.setdefault(ordinal, {})[key] = _reply(row)
         if ordinal not in known or (key[0] == first and not known[ordinal][0]):
@@ -116,5 +116,5 @@ def _reply(row: dict[str, Any]) -> Reply:
         text=(row["text"] or "") if is_ok else None,
         error=None if is_ok else (row["error"] or row["error_code"] or "failed").removeprefix(f"{UNREADABLE_SAMPLE}: "),
         failure="model" if row["failure"] == "model" else "infrastructure",
-        **{name: row[name] for name in ("latency_ns", "prompt_tokens", "completion_tokens")},
+        **{name: row[name] for name in _OF_REPLY},
     )

@@ -82,6 +82,10 @@ def _answering(
             facts = rows.facts.filter(
                 polars.col("phase").is_in([no for no, key in rows.keys.items() if key in _keys(needed)])
             )
+            # Of one that was not asked, the stages before it say whose failure that is.
+            failures = {no: answer.failure for no, answer in own.items() if answer.value is None}
+            failure = polars.col("ordinal").replace_strict(failures, default=None, return_dtype=polars.String)
+            facts = facts.with_columns(failure=failure)
             told, scores = facts.select(_TOLD), scorer.of_facts(facts) if scorer is not None else None
         if not told.height:
             continue
@@ -225,7 +229,7 @@ def _confidences(answers: Mapping[int, StageAnswer]) -> polars.DataFrame:
     known = [
         (ordinal, answer.aggregated.confidence)
         for ordinal, answer in answers.items()
-        if answer.aggregated is not None and answer.aggregated.confidence is not None
+        if answer.value is not None and answer.aggregated is not None and answer.aggregated.confidence is not None
     ]
     return polars.DataFrame(
         {"ordinal": [ordinal for ordinal, _ in known], "confidence": [confidence for _, confidence in known]},

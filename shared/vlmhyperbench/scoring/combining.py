@@ -78,6 +78,7 @@ class Reply:
     latency_ns: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,8 @@ class StageAnswer:
     status: str = "ok"
     aggregated: Aggregated | None = None
     """None: the stage has one model, and aggregates nothing."""
+    finish_reason: str | None = None
+    """Why the model ended whose words the value is; None: they are of several, or it did not say."""
 
 
 class Combiner:
@@ -192,7 +195,10 @@ class Combiner:
         members, context = self._members(stage, sample, earlier), self._context(stage, sample, earlier)
         merger, merging = stage.aggregation.merger, self._merging.get(stage.id)
         if merging is not None and merger is not None:
-            aggregated = _merged(merging, stage, merger, sample, members, context)
+            merged = _merged(merging, stage, merger, sample, members, context)
+            if isinstance(merged, StageAnswer):
+                return merged
+            aggregated = merged
         elif merging is not None:
             raise LookupError(f"The stage {stage.id} has no model that merges.")
         else:
@@ -267,7 +273,15 @@ class Combiner:
             needed = self._needed_by[stage.path_of(member)]
             return answers[member.stage] if needed <= sample.replies.keys() else None
         reply = sample.replies.get((stage.id, "member", member.name))
-        return None if reply is None else _of_reply(_own(member, reply))
+        if reply is None:
+            return None
+        answer = _of_reply(_own(member, reply))
+        missing = [answers[source] for source in stage.inputs if answers[source].value is None]
+        if answer.value is not None or not missing:
+            return answer
+        # It was not asked; its stored row cannot say whose failure that is, but the stages before it can.
+        is_theirs = any(source.failure == "model" for source in missing)
+        return replace(answer, failure="model" if is_theirs else "infrastructure")
 
     def _marks(self, member: MemberSpec | InnerMember) -> tuple[ReasoningMarks, ...]:
         if isinstance(member, InnerMember):
@@ -316,7 +330,7 @@ def _own(member: MemberSpec, reply: Reply) -> Reply:
 
 def _of_reply(reply: Reply, aggregated: Aggregated | None = None) -> StageAnswer:
     if reply.text is not None:
-        return StageAnswer(value=reply.text, aggregated=aggregated)
+        return StageAnswer(value=reply.text, aggregated=aggregated, finish_reason=reply.finish_reason)
     reason = reply.error or "no answer"
     return StageAnswer(value=None, reason=reason, failure=reply.failure, status="failed", aggregated=aggregated)
 
@@ -328,13 +342,32 @@ def _merged(
     sample: Asked,
     members: Sequence[MemberAnswer],
     context: AggregationContext,
-) -> Aggregated:
+) -> Aggregated | StageAnswer:
+    """Return what a model that merges comes to: its answer, or that it is missing by no fault of the model.
+
+    Anything else is what the aggregation makes of the members, because the model gave no valid answer.
+    """
     request = aggregation.ask(members, context)
     if isinstance(request, Aggregated):
         return request
-    texts = [_text_of(sample, (stage.id, role, merger.name)) for role in ("merge", "repair")]
-    replies = [without_reasoning(text, marks_of(merger)) for text in texts if text is not None]
-    return aggregation.conclude(request, replies, members, context)
+    merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
+    texts: list[str] = []
+    for reply in (merge, sample.replies.get((stage.id, "repair", merger.name))):
+        # A repair that nothing calls for is not answered either.
+        if reply is not None and _is_lost(reply) and (texts or reply is merge):
+            return _of_reply(reply)
+        if reply is None or reply.text is None:
+            continue
+        texts.append(without_reasoning(reply.text, marks_of(merger)))
+        if aggregation.problem_with(texts[-1], context) is None:
+            aggregated = aggregation.conclude(request, texts, members, context)
+            return StageAnswer(value=aggregated.value, aggregated=aggregated, finish_reason=reply.finish_reason)
+    return aggregation.conclude(request, texts, members, context)
+
+
+def _is_lost(reply: Reply) -> bool:
+    """Return whether the platform failed to get an answer, so that nothing is known about the model."""
+    return reply.text is None and reply.failure == "infrastructure"
 
 
 def _text_of(sample: Asked, key: Key) -> str | None:

@@ -42,9 +42,13 @@ def _path_ns(pipeline: PipelineTarget, sample: Asked, within: str | None) -> int
 
 
 def tokens_of(replies: Iterable[int | None]) -> int | None:
-    """Return the sum of the known numbers of tokens; None if none is known."""
-    known = [tokens for tokens in replies if tokens is not None]
-    return sum(known) if known else None
+    """Return the sum of numbers of tokens; None if there is none, or one is not known."""
+    total: int | None = None
+    for tokens in replies:
+        if tokens is None:
+            return None
+        total = tokens + (total or 0)
+    return total
 
 
 def _stage(pipeline: PipelineTarget, stage: StageSpec, sample: Asked, answer: StageAnswer) -> JsonObject:

@@ -17,7 +17,8 @@ def count(run: RunEvidence) -> Counts:
     failed = facts.filter(polars.col("status") != "ok")
     model = failed.filter((polars.col("status") == "error") & (polars.col("failure") == "model")).height
     answered = facts.height - failed.height
-    truncated = facts.filter((polars.col("status") == "ok") & (polars.col("finish_reason") == "length")).height
+    ended = facts.filter(polars.col("status") == "ok")["finish_reason"]
+    truncated, is_known = int((ended == "length").sum()), ended.len() > 0 and not ended.null_count()
     scored = unscored = 0
     if run.primary is not None:
         measures = run.primary.measures.filter(polars.col("field").is_null())
@@ -32,7 +33,7 @@ def count(run: RunEvidence) -> Counts:
         infrastructure_failures=failed.height - model,
         unscored=unscored,
         truncated=truncated,
-        truncation_rate=truncated / answered if answered else None,
+        truncation_rate=truncated / answered if is_known else None,
         missing=requested - facts.height,
         unreadable=facts.filter(polars.col("error_code") == UNREADABLE_SAMPLE).height,
     )

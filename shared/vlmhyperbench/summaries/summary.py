@@ -31,9 +31,9 @@ class Counts:
     unscored: int
     """Number of answers to which the primary metric gives no value."""
     truncated: int
-    """Number of answers that ended at the token limit."""
+    """Number of answers that are known to have ended at the token limit."""
     truncation_rate: float | None
-    """Share of the answers that ended at the token limit."""
+    """Share of the answers that ended at the token limit; None if of one it is not known why it ended."""
     missing: int
     """Number of requests without a row, since the run ended early."""
     unreadable: int

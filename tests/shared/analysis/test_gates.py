@@ -284,6 +284,15 @@ def test_a_share_of_the_requests_may_be_lost(wording: Wording) -> None:
     assert status({"share": "truncated", "max": 0.5}, other=nothing) == "failed"
 
 
+def test_a_share_that_is_not_known_keeps_no_limit(wording: Wording) -> None:
+    unknown = replace(SIDE, counts={**SIDE.counts, "answered": 200})
+    (result,) = run({"share": "truncated", "max": 1}, other=unknown)
+    assert result.status == "failed"
+    wording(result.message)
+    known = replace(SIDE, counts={**unknown.counts, "truncation_rate": 0.01})
+    assert status({"share": "truncated", "max": 0.01}, other=known) == "passed"
+
+
 def test_a_share_of_invalid_answers_is_that_of_the_worst_metric_or_of_a_named_metric(wording: Wording) -> None:
     worse = replace(WHOLE, lost={"unscored": 0, "invalid": 50})
     other = replace(SIDE, metrics={"anls": WHOLE, "field_f1": worse})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import polars
 import pytest
 
 from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, metric_spec, run_spec
@@ -142,6 +144,28 @@ def test_the_confidence_of_a_vote_is_calibrated() -> None:
     assert ensemble.calibration is not None
     bins = [(round(part.confidence, 3), part.n, part.right) for part in ensemble.calibration.bins]
     assert bins == [(0.333, 2, 1.0), (0.667, 4, 0.5), (1.0, 2, 1.0)]
+
+
+def test_a_vote_without_an_answer_has_no_place_in_the_calibration() -> None:
+    strict = pipeline(AggregationSpec(class_path="vote", params={"rule": "majority"}), *ANSWERS)
+    confidences = ensemble_evidence(rows_of(strict, ANSWERS), run_spec(target=strict)).confidences
+    assert confidences["ordinal"].to_list() == [0, 1, 2, 3, 6, 7]
+
+
+def test_a_member_that_was_not_asked_is_scored_by_whoever_failed_before_it() -> None:
+    writing = pipeline(AggregationSpec(class_path="vote"), "w", "v").stages[0]
+    stages = (VOTE.stages[0], writing.model_copy(update={"id": "write", "inputs": ("read",)}))
+    target = VOTE.model_copy(update={"stages": stages})
+    rows = rows_of(target, {**ANSWERS, "fair": ["no"], "poor": ["maybe"], "good": ["yes"], "w": ["yes"], "v": ["yes"]})
+    facts = rows.facts.with_columns(
+        status=polars.when(polars.col("phase") > 2).then(polars.lit("error")).otherwise("status"),
+        text=polars.when(polars.col("phase") == 2).then("text"),
+        failure=polars.when(polars.col("phase") > 2).then(polars.lit("infrastructure")),
+    )
+    rows = replace(rows, facts=facts, samples=samples_of(facts, target, rows.keys))
+    unasked = ensemble_evidence(rows, run_spec(metrics=(ExactMatch(),), target=target)).answering
+    assert [member.name for member in unasked] == ["w", "v"]
+    assert [member.scores["value"].to_list() for member in unasked if member.scores is not None] == [[0.0], [0.0]]
 
 
 def test_time_and_memory_are_those_of_all_models_against_the_best_one() -> None:

@@ -59,6 +59,19 @@ def test_no_answer_is_a_failure_of_the_platform_only_if_every_model_failed_by_it
     assert (alone.reason, alone.failure, alone.status) == ("timeout", "infrastructure", "failed")
 
 
+def test_a_model_that_was_not_asked_fails_by_whoever_failed_before_it() -> None:
+    unasked = Reply(error="The stage read has no answer.")
+    theirs = answered(read__a="x", read__b=FAILED, read__c=FAILED, write__w=unasked)
+    ours = answered(read__a=FAILED, read__b=FAILED, read__c=FAILED, write__w=unasked)
+    single = pipeline(VOTE.stages[0], stage("write", "w", inputs=("read",)))
+    several = pipeline(VOTE.stages[0], stage("write", "w", "v", inputs=("read",), aggregation="vote"))
+    for target in (single, several):
+        assert Combiner(target).answers(theirs)["write"].failure == "model"
+        assert Combiner(target).answers(ours)["write"].failure == "infrastructure"
+    asked = answered(read__a="x", read__b="x", read__c="x", write__w=FAILED)
+    assert Combiner(single).answers(asked)["write"].failure == "infrastructure"
+
+
 def test_a_stage_without_an_answer_says_which_models_failed_or_why_its_template_did() -> None:
     failed = Combiner(VOTE).answers(answered(read__a=FAILED, read__b=FAILED, read__c=FAILED))["read"]
     assert failed.reason.endswith(": a: timeout; b: timeout; c: timeout")
@@ -125,6 +138,41 @@ def test_a_template_is_what_a_model_is_asked_where_one_merges() -> None:
     assert combiner.answers(answered(read__a="x", read__b="y", read__merge__m="z"))["read"].value == "z"
     lost = combiner.answers(answered(read__a="x", read__b="y"))["read"]
     assert (lost.value, lost.failure) == (None, "infrastructure")
+
+
+def test_an_answer_in_the_words_of_one_model_ends_as_that_model_did() -> None:
+    cut, whole = Reply(text="x", finish_reason="length"), Reply(text="y", finish_reason="stop")
+    assert Combiner(REPORT).answers(answered(read__a=whole, read__b=whole, write__w=cut))["write"].finish_reason == (
+        "length"
+    )
+    assert Combiner(VOTE).answers(answered(read__a=cut, read__b=cut, read__c=cut))["read"].finish_reason is None
+    merged = answered(read__a=whole, read__b=whole, read__merge__m=cut)
+    assert Combiner(MERGED).answers(merged)["read"].finish_reason == "length"
+    empty = Reply(text=" ", finish_reason="length")
+    repaired = answered(read__a=cut, read__b=cut, read__merge__m=empty, read__repair__m=whole)
+    assert Combiner(MERGED).answers(repaired)["read"].finish_reason == "stop"
+    assert Combiner(MERGED).answers(answered(read__a=cut, read__merge__m=empty))["read"].finish_reason is None
+    template = stage("read", "a", aggregation="template", params={"template": "{{ members[0].text }}"}, merger="m")
+    assert Combiner(pipeline(template)).answers(merged)["read"].finish_reason == "length"
+
+
+@pytest.mark.parametrize("on_invalid", ["vote", "first", "fail"])
+def test_a_failure_of_the_platform_to_ask_what_merges_is_no_invalid_answer(on_invalid: str) -> None:
+    merging = stage("read", "a", "b", aggregation="synthesis", merger="m", params={"on_invalid": on_invalid})
+    combiner = Combiner(pipeline(merging))
+    lost = combiner.answers(answered(read__a="x", read__b="x", read__merge__m=Reply(error="refused")))["read"]
+    assert (lost.value, lost.reason, lost.failure) == (None, "refused", "infrastructure")
+    absent = combiner.answers(answered(read__a="x", read__b="x"))["read"]
+    assert (absent.value, absent.failure) == (None, "infrastructure")
+    unrepaired = {"read__a": "x", "read__b": "x", "read__merge__m": " "}
+    broken = combiner.answers(answered(**unrepaired, read__repair__m=Reply(error="refused")))["read"]
+    assert (broken.value, broken.failure) == (None, "infrastructure")
+    theirs = Reply(error="timeout", failure="model")
+    unasked = Reply(error=NO_REPAIR)
+    timed_out = answered(read__a="x", read__b="x", read__merge__m=theirs, read__repair__m=unasked)
+    merged = combiner.answers(timed_out)["read"]
+    assert (merged.value, merged.failure) == (None if on_invalid == "fail" else "x", "model")
+    assert combiner.answers(answered(**unrepaired, read__repair__m=theirs))["read"].value == merged.value
 
 
 def test_an_aggregation_that_is_not_one_or_misses_its_model_is_refused() -> None:
@@ -209,7 +257,9 @@ def test_the_critical_path_adds_the_slowest_of_each_stage_and_what_merges() -> N
 
 def test_unknown_tokens_are_not_zero() -> None:
     assert tokens_of([None, None]) is None
-    assert tokens_of([3, None, 4]) == 7
+    assert tokens_of([3, None, 4]) is None
+    assert tokens_of([]) is None
+    assert tokens_of([3, 4]) == 7
 
 
 def test_a_trace_tells_votes_members_times_and_tokens() -> None:

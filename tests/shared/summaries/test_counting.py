@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.shared.reports.builders import evidence, fact
 from tests.shared.reports.test_errors import MIXED, refused
-from vlmhyperbench.summaries.counting import errors_of
+from vlmhyperbench.summaries.counting import count, errors_of
 
 
 def test_errors_are_grouped_by_their_answer_the_most_frequent_first() -> None:
@@ -13,6 +13,17 @@ def test_errors_are_grouped_by_their_answer_the_most_frequent_first() -> None:
         ("context_exceeded", "sample", "context_length_exceeded", 400, 2),
         ("busy", "infrastructure", "http_503", 503, 1),
     ]
+
+
+def test_the_share_of_answers_cut_off_is_known_if_it_is_known_of_each_why_it_ended() -> None:
+    cut, whole, unknown = (
+        fact(ordinal, "yes", "yes") | {"finish_reason": reason}
+        for ordinal, reason in enumerate(("length", "stop", None))
+    )
+    known, partly = count(evidence([cut, whole])), count(evidence([cut, whole, unknown]))
+    assert (known.truncated, known.truncation_rate) == (1, 0.5)
+    assert (partly.truncated, partly.truncation_rate) == (1, None)
+    assert count(evidence([refused(4, "x", http_status=None)])).truncation_rate is None
 
 
 def test_failures_of_an_imported_file_keep_its_message() -> None:

@@ -64,6 +64,12 @@ def test_a_voted_object_that_a_member_has_written_is_given_as_it_was_written() -
     assert (result.value, result.key) == ('{"b": 1, "a": 2}', '{"a":2,"b":1}')
 
 
+def test_a_vote_by_field_without_a_schema_says_that_it_counted_whole_answers() -> None:
+    counted = Vote(scope="field").aggregate(members({"a": 1}, {"a": 1}, {"a": 2}))
+    assert (counted.value, counted.trace["fallback"]) == ('{"a": 1}', "no JSON Schema is asked for")
+    assert "fallback" not in Vote().aggregate(members({"a": 1})).trace
+
+
 def test_an_answer_that_is_no_object_abstains_in_every_field() -> None:
     value, status, trace = merged({"total": 1}, "nonsense", [1], None, {"total": 1}, quorum=2)
     assert (value, status) == ({"total": 1}, "ok")

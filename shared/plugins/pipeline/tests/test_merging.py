@@ -166,9 +166,11 @@ def test_answers_are_shown_without_names_between_lines_that_none_contains() -> N
     assert json.dumps(NUMBER, sort_keys=True) in user
 
 
-def test_the_order_is_that_of_the_seed() -> None:
+def test_the_order_is_drawn_by_seed_and_answers() -> None:
     assert asked(A, B, C) == asked(A, B, C)
     assert len({asked(A, B, C, seed=seed).order for seed in range(20)}) == 6
+    drawn = {asked(A, B, MemberAnswer(name="c", text=f"page {number}")).order for number in range(40)}
+    assert len(drawn) == 6  # where every sample is asked the same, no member is always shown first
     many = [MemberAnswer(name=str(number), text=f"t{number}") for number in range(30)]
     assert "Response AD\n" in asked(*many).prompt.user
 

@@ -105,6 +105,11 @@ def test_a_tie_that_no_rule_decides_has_no_value() -> None:
     assert Vote(ties=["weight", "priority"]).aggregate(members("y", "x")).value == "y"
 
 
+def test_nobody_dissents_by_an_answer_that_leads() -> None:
+    result = Vote(ties=["weight"]).aggregate(members("x", "y", "y", "z", "z"))
+    assert (result.status, result.support, result.dissent) == ("tie", 2.0, ("a", "d", "e"))
+
+
 def test_similar_answers_are_one_in_chains() -> None:
     chain = members("the blue house on the hill", "x", "the blue house on the hills!", "the blue houses on the hills")
     result = Vote(equivalence="fuzzy").aggregate(chain)

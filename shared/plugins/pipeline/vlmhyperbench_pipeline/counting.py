@@ -50,6 +50,7 @@ def count(members: Sequence[MemberAnswer], keys: Sequence[str | None], counting:
         ((top, voters),) = classes.items()
         first, second, is_tie = sum(weights[voter] for voter in voters), 0, False
         winner: str | None = top
+        leading = [top]
     else:
         sums = {key: sum(weights[voter] for voter in voters) for key, voters in classes.items()}
         first, second = sorted(sums.values(), reverse=True)[:2]
@@ -57,7 +58,7 @@ def count(members: Sequence[MemberAnswer], keys: Sequence[str | None], counting:
         is_tie = len(leading) > 1
         winner = _decided(leading, classes, weights, counting.ties) if is_tie else leading[0]
     status = _status(n_valid, len(members), winner, first, total, counting)
-    key = winner if winner is not None else min(classes, key=lambda key: classes[key])
+    key = winner if winner is not None else min(leading, key=lambda key: classes[key])
     voters = classes[key]
     return Aggregated(
         value=members[voters[0]].text if status == "ok" else None,

@@ -24,7 +24,7 @@ DATE_ORDERS: Final = ("dmy", "mdy", "ymd")
 _OPENING: Final = " \"'`*_([{<«“‘„¿¡"
 _CLOSING: Final = " \"'`*_)]}>»”’.,;:!?…。、"
 _MAX_NUMBER_CHARS: Final = 100
-_DATE: Final = re.compile(r"(\d{1,4})([-./ ])(\d{1,2})\2(\d{1,4})(?:T.*)?", re.ASCII)
+_DATE: Final = re.compile(r"(\d{1,4})([-./ ])(\d{1,2})\2(\d{1,4})", re.ASCII)
 
 
 def normaliser(kind: str, *, locale: str, date_order: str) -> Normalise:

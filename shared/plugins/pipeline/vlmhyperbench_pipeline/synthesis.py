@@ -47,7 +47,7 @@ class SynthesisRequest:
 
 
 class Synthesis:
-    """Ask a model to merge: the task, then the answers, without names, in an order that the seed shuffles.
+    """Ask a model to merge: the task, then the answers, without names, in an order drawn by seed, task and answers.
 
     Each answer stands between lines with a nonce that no answer contains, and is declared to be data: what it asks for
     is not done. A reply must be text, or JSON that is valid under the schema of the step. One that is not may be
@@ -78,8 +78,11 @@ class Synthesis:
         if problem is not None:
             return problem
         shown = [(member.name, member.text) for member in members if member.text is not None]
-        random.Random(_digest(self._seed, context.question)).shuffle(shown)  # noqa: S311 -- reproducible, no secret
-        nonce = _nonce(self._seed, context.question, [text for _, text in shown])
+        texts = [text for _, text in shown]
+        # By the answers too: where every sample is asked the same, one order for all would favour one member.
+        drawn = _digest(self._seed, context.question, *texts)
+        random.Random(drawn).shuffle(shown)  # noqa: S311 -- reproducible, no secret
+        nonce = _nonce(self._seed, context.question, texts)
         parts = [
             self._instructions,
             _DATA.format(nonce=nonce),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from vlmhyperbench_pipeline.counting import RULES, TIES, Counting, count
 from vlmhyperbench_pipeline.extraction import EXTRACTS, extractor
@@ -19,6 +21,9 @@ from vlmhyperbench_sdk.aggregation import (
 )
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.params import check_choice
+
+NO_SCHEMA: Final = "no JSON Schema is asked for"
+"""Why whole answers were counted by a vote of fields."""
 
 
 class Vote:
@@ -78,6 +83,12 @@ class Vote:
                 return problem
         if self._fields is not None and context.schema is not None:
             return self._fields.aggregate(members, context.schema)
+        counted = self._whole(members, votes)
+        if self._fields is None:
+            return counted
+        return replace(counted, trace={**counted.trace, "fallback": NO_SCHEMA})
+
+    def _whole(self, members: Sequence[MemberAnswer], votes: list[str | None]) -> Aggregated:
         if self._extract is not None:
             extract = self._extract
             votes = [None if text is None else extract(text) for text in votes]

@@ -180,8 +180,11 @@ def _of_quality(run: RunSummary) -> list[str]:
     if failures:
         items.append(f"{plural(failures, 'request')} failed; the bounds show how far that could change the scores.")
     if counts.truncated:
-        rate, limit = percent(counts.truncation_rate), f"the limit of {run.spec.decoding.max_tokens} tokens"
-        items.append(f"{rate} of the answers ended at {'a token limit' if is_imported else limit}.")
+        known = plural(counts.truncated, "answer")
+        share = known if counts.truncation_rate is None else f"{percent(counts.truncation_rate)} of the answers"
+        is_own = not is_imported and not isinstance(run.spec.target, PipelineTarget)
+        limit = f"the limit of {run.spec.decoding.max_tokens} tokens" if is_own else "a token limit"
+        items.append(f"{share} ended at {limit}.")
     if run.unreadable:
         what = "had an image or a text that was refused" if is_imported else "of the data set could not be read"
         items.append(f"{plural(run.unreadable, 'sample')} {what}.")
