@@ -20,3 +20,8 @@ from vlmhyperbench.domain.timers import Timers
 def test_timers_that_break_an_inequality_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must hold"):
         Timers.model_validate(values)
+
+
+def test_the_timers_that_nobody_has_set_are_in_order() -> None:
+    timers = Timers()
+    assert timers.heartbeat_s < timers.self_fence_s < timers.lease_s
