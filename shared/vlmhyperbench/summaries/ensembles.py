@@ -134,8 +134,6 @@ def _calibration(rows: polars.DataFrame, confidences: polars.DataFrame, perfect:
 
 def _timed(steps: Sequence[StepTimes]) -> tuple[list[StepTimes], int]:
     """Return the times of the samples in which the time of every asked model is known, and how many are left out."""
-    if not steps:
-        return [], 0
     is_known = ~np.isnan([step.seconds for step in steps]).any(axis=0)
     return [replace(step, seconds=step.seconds[is_known]) for step in steps], int((~is_known).sum())
 
