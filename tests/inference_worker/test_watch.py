@@ -16,6 +16,7 @@ from vlmhyperbench.domain.identity import kind_of_machine
 from vlmhyperbench.worker import nvml
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench.worker.machine import machine
+from vlmhyperbench_inference_worker.room import Room, peak_of
 from vlmhyperbench_inference_worker.samples import (
     DeviceSample,
     open_samples,
@@ -117,6 +118,16 @@ def watched_memory(used: list[int | None]) -> Watch:
         for number, value in enumerate(used)
     ]
     return watch
+
+
+def test_the_peak_of_a_target_is_unknown_where_others_may_have_taken_of_it():
+    room, watch = Room(devices=(GPU,)), watched_memory([20, 60])
+    assert peak_of(room, watch, 20, is_beside=False) == 40
+    assert peak_of(replace(room, devices=(GPU, GPU)), watch, 20, is_beside=False) == 20
+    assert peak_of(room, watch, 20, is_beside=True) is None
+    assert peak_of(replace(room, is_alone=False), watch, 20, is_beside=False) is None
+    assert peak_of(room, watch, None, is_beside=False) is None
+    assert peak_of(room, watched_memory([None]), 20, is_beside=False) is None
 
 
 @pytest.mark.parametrize(

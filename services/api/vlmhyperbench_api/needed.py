@@ -30,21 +30,25 @@ _FITS = ("fits", "fits_later", "takes_all", "too_small", "unavailable")
 def memory_of(spec: RunSpec, known: Known, papers: Papers) -> PlannedMemory:
     """Return the verdict on each device of the live inference workers, for each target that runs on them."""
     targets = {digest_of(target): target for target in targets_of([spec])}
-    needs = list(needs_of_run(spec))
-    verdicts = [
-        (targets[need.target_digest or ""], fit_of(measured, worker, device))
-        for need in needs
-        for measured in [replace(need, memory=known.memory.get(need.target_digest or "", UNKNOWN))]
+    fits = fits_of(spec, known)
+    fits.sort(key=lambda found: (_FITS.index(found[1].fit), found[1].worker.name, found[1].device.no))
+    return PlannedMemory(
+        devices=[_verdict(targets[digest], fit) for digest, fit in fits[:MAX_DEVICES]],
+        total=len(fits),
+        refused=next((reason for _, reason in papers.expected.refused), None),
+        note=_memory_note(spec, known, has_needs=any(needs_of_run(spec))),
+    )
+
+
+def fits_of(spec: RunSpec, known: Known) -> list[tuple[str, DeviceFit]]:
+    """Return how each target that runs on workers fits each device of the live ones, by its digest."""
+    return [
+        (digest, fit_of(replace(need, memory=known.memory.get(digest, UNKNOWN)), worker, device))
+        for need in needs_of_run(spec)
+        for digest in [need.target_digest or ""]
         for worker in known.workers
         for device in worker.devices
     ]
-    verdicts.sort(key=lambda verdict: (_FITS.index(verdict[1].fit), verdict[1].worker.name, verdict[1].device.no))
-    return PlannedMemory(
-        devices=[_verdict(target, fit) for target, fit in verdicts[:MAX_DEVICES]],
-        total=len(verdicts),
-        refused=next((reason for _, reason in papers.expected.refused), None),
-        note=_memory_note(spec, known, has_needs=bool(needs)),
-    )
 
 
 def _memory_note(spec: RunSpec, known: Known, *, has_needs: bool) -> str:

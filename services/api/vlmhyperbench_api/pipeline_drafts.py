@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -15,6 +15,7 @@ from vlmhyperbench.db.durations import Pace
 from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.pipelines import AskedModel, asked_models
+from vlmhyperbench.domain.run_plan import DeviceFit
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench.registry.catalogue import Catalogue
@@ -37,8 +38,8 @@ from vlmhyperbench.wire.pipelines import (
     PlannedStep,
     StageSummary,
 )
-from vlmhyperbench.wire.plans import PlannedMemory, PlannedTime
-from vlmhyperbench_api.needed import memory_of
+from vlmhyperbench.wire.plans import PlannedTime
+from vlmhyperbench_api.needed import fits_of, memory_of
 from vlmhyperbench_api.paper import read_known, write_papers
 
 _UNNAMED = "draft"
@@ -90,12 +91,11 @@ async def plan(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft, *, 
         paces = await durations.answer_paces(session, digests, project_id=project_id)
     papers = await asyncio.to_thread(write_papers, [(draft.name or _UNNAMED, spec)], known)
     steps = [_step(each, paces.get(digest_of(each.model.target))) for each in asked]
-    memory = memory_of(spec, known, papers)
-    needs = _needs(memory, {each.model.target.served_name for each in asked})
+    needs = _needs(fits_of(spec, known), digests)
     return PipelinePlan(
         steps=steps,
         time=_time(steps),
-        memory=memory,
+        memory=memory_of(spec, known, papers),
         largest_bytes=max(needs) if needs else None,
         together_bytes=sum(needs) if needs else None,
     )
@@ -205,14 +205,14 @@ def _time(steps: Sequence[PlannedStep]) -> PlannedTime:
     )
 
 
-def _needs(memory: PlannedMemory, targets: set[str]) -> list[int]:
-    """Return what each model needs at most on a device; nothing if one is unknown, or verdicts are left out."""
+def _needs(fits: Iterable[tuple[str, DeviceFit]], digests: Collection[str]) -> list[int]:
+    """Return what each model needs at most on a device; nothing if that of one is unknown."""
     needs: dict[str, int] = {}
-    for verdict in memory.devices:
-        if verdict.need_bytes is None:
+    for digest, fit in fits:
+        if fit.need_bytes is None:
             return []
-        needs[verdict.target] = max(verdict.need_bytes, needs.get(verdict.target, 0))
-    return list(needs.values()) if set(needs) == targets else []
+        needs[digest] = max(fit.need_bytes, needs.get(digest, 0))
+    return list(needs.values()) if set(needs) == set(digests) else []
 
 
 def _plugins(runtime: Runtime) -> InstalledPlugins:

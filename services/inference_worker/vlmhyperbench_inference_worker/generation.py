@@ -119,7 +119,7 @@ async def _generate(
             with span("requests", {"requests": len(load.phases.requests), "phase": load.phases.measured}):
                 driven = await drive(job, load, sink, watch, details)
             await record_cost(job, driven, watch, neighbours)
-            await record_peak(job, room, watch, serving)
+            await record_peak(job, room, watch, serving, resident=bench.fleet.resident)
             return await _close(job, work, load, sink, driven)
 
 

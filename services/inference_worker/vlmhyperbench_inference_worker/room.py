@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -175,22 +175,42 @@ def free_of(room: Room) -> int | None:
     return free_bytes(visible_to_engine(gpus), is_accelerated=bool(gpus))
 
 
-async def record_peak(job: ClaimedJob, room: Room, watch: Watch, serving: Serving) -> None:
-    """Store the most memory that the target has used, if it alone used its devices and was loaded as it is wanted."""
-    is_smaller = serving.fitted is not None and serving.fitted.steps
-    if job.job.target_digest is None or not room.devices or job.fenced.is_set() or is_smaller:
+async def record_peak(
+    job: ClaimedJob, room: Room, watch: Watch, serving: Serving, *, resident: Collection[str]
+) -> None:
+    """Store the most memory that the target has used, if that is known and it was loaded as it is wanted.
+
+    Args:
+        job: The job that used it.
+        room: Its devices.
+        watch: What was sampled.
+        serving: How it was loaded.
+        resident: Digests of the targets that are loaded now.
+    """
+    digest, is_smaller = job.job.target_digest, serving.fitted is not None and serving.fitted.steps
+    if digest is None or not room.devices or job.fenced.is_set() or is_smaller:
         return
-    before_bytes = serving.memory_before_bytes
-    first = room.devices[0]
-    if first.kind == "cpu":
-        peak = watch.max_engine_rss()
-    elif room.is_alone and before_bytes is not None and (used := watch.max_accelerator_memory()) is not None:
-        peak = max(0, used - before_bytes) // len(room.devices)
-    else:
-        return
+    peak = peak_of(room, watch, serving.memory_before_bytes, is_beside=not {digest}.issuperset(resident))
     if peak:
         async with job.runtime.database.transaction() as session:
-            await memory.write_peak(session, job.job.target_digest, first.name, peak)
+            await memory.write_peak(session, digest, room.devices[0].name, peak)
+
+
+def peak_of(room: Room, watch: Watch, before_bytes: int | None, *, is_beside: bool) -> int | None:
+    """Return the most memory that a target has used on one of its devices; None if it cannot be told from others'.
+
+    Args:
+        room: Its devices.
+        watch: What was sampled.
+        before_bytes: What the accelerators used before it was loaded.
+        is_beside: Whether other targets are loaded, which may have come to the accelerators since.
+    """
+    if room.devices[0].kind == "cpu":
+        return watch.max_engine_rss()
+    used = watch.max_accelerator_memory()
+    if not room.is_alone or is_beside or before_bytes is None or used is None:
+        return None
+    return max(0, used - before_bytes) // len(room.devices)
 
 
 def as_placed(device: DeviceInfo) -> DeviceNow:

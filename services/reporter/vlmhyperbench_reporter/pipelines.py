@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import polars
 
-from vlmhyperbench.db import evidence
+from vlmhyperbench.db import evidence, memory
 from vlmhyperbench.db.views import PhaseView, RunView
+from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
-from vlmhyperbench.domain.pipelines import Key, PipelineTarget, asked_model
+from vlmhyperbench.domain.identity import names_of_devices
+from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, devices_of
+from vlmhyperbench.domain.pipelines import Key, PipelineTarget, asked_model, asked_models
+from vlmhyperbench.domain.specs import Target
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.facts.read import read_facts
 from vlmhyperbench.facts.replies import PAYLOAD, PHASE_KIND, samples_of
@@ -39,32 +43,33 @@ async def read_pipeline(runtime: Runtime, run: RunView, run_phases: Sequence[Pha
         facts=asked,
         keys=keys,
         samples=samples_of(facts, pipeline, keys),
-        peak_bytes=await _peaks(runtime, asked, keys),
+        peak_bytes=await _peaks(runtime, pipeline, asked, keys),
     )
 
 
-async def _peaks(runtime: Runtime, facts: polars.DataFrame, keys: Mapping[int, Key]) -> dict[Key, int]:
+async def _peaks(
+    runtime: Runtime, pipeline: PipelineTarget, facts: polars.DataFrame, keys: Mapping[int, Key]
+) -> dict[Key, int]:
+    """Return what each model took on a device on which it answered, as far as claims measured it alone."""
+    targets = {asked.key: asked.model.target for asked in asked_models(pipeline)}
+    digests = {key: digest_of(targets[key]) for key in keys.values()}
     claims_of = {
         key: facts.filter(polars.col("phase") == no)["claim_id"].unique().to_list() for no, key in keys.items()
     }
     wanted = sorted({UUID(claim_id) for claim_ids in claims_of.values() for claim_id in claim_ids})
     async with runtime.database.transaction() as session:
         records = await evidence.of_claims(session, wanted) if wanted else []
-    peaks = {str(record.claim.id): _peak(record.claim.resources or {}) for record in records}
-    known = {key: [peaks.get(claim_id) or 0 for claim_id in claim_ids] for key, claim_ids in claims_of.items()}
-    return {key: max(sizes) for key, sizes in known.items() if any(sizes)}
+        needs = await memory.needs_of(session, set(digests.values()), margin=1.0)
+    machines = {str(record.claim.id): record.claim.machine for record in records}
+    peaks = {
+        key: peak_on([machines[claim_id] for claim_id in claims_of[key]], needs.get(digest, UNKNOWN), targets[key])
+        for key, digest in digests.items()
+    }
+    return {key: peak for key, peak in peaks.items() if peak is not None}
 
 
-def _peak(resources: JsonObject) -> int | None:
-    """Return the memory that an engine took: of its accelerators where it used any, else of its process."""
-    before, peak, process = (
-        resources.get(name)
-        for name in (
-            "accelerator_memory_before_load_bytes",
-            "accelerator_memory_used_bytes_peak",
-            "engine_rss_bytes_peak",
-        )
-    )
-    if isinstance(before, int | float) and isinstance(peak, int | float) and peak > before:
-        return int(peak - before)
-    return int(process) if isinstance(process, int | float) else None
+def peak_on(machines: Iterable[JsonObject], need: MemoryNeed, target: Target) -> int | None:
+    """Return the largest measured memory of a target on all of its devices, on machines like these; None if unknown."""
+    names = {name for machine in machines for name in names_of_devices(machine)}
+    sizes = [size for name, size in need.peaks.items() if name in names]
+    return max(sizes) * devices_of(target) if sizes else None

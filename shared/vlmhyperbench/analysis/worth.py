@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vlmhyperbench.analysis.ensemble_costs import Costs
+from vlmhyperbench.analysis.ensemble_costs import GB, Costs
 from vlmhyperbench.analysis.ensembles import Uplift
 
 Worth = Literal["better", "worse", "not_shown"]
@@ -69,4 +69,4 @@ def _per(ratio: float | None, gain: float | None, extra: str) -> str:
 
 
 def _in_gb(size: int | None) -> float | None:
-    return None if size is None else size / 1e9
+    return None if size is None else size / GB

@@ -202,10 +202,14 @@ def is_declared(machine: Mapping[str, object]) -> bool:
 
 def declared_devices(machine: Mapping[str, object]) -> list[str]:
     """Return the names of the devices of a machine if they come from a declared inventory; otherwise none."""
+    return names_of_devices(machine) if is_declared(machine) else []
+
+
+def names_of_devices(machine: Mapping[str, object]) -> list[str]:
+    """Return the names of the devices of a machine that a claim recorded; none where it recorded no devices."""
     devices = machine.get("devices")
-    if not is_declared(machine) or not isinstance(devices, list):
-        return []
-    return [str(device.get("name")) for device in devices if isinstance(device, dict)]
+    listed = devices if isinstance(devices, list) else []
+    return [str(device.get("name")) for device in listed if isinstance(device, dict)]
 
 
 def kind_of_machine(machine: Mapping[str, object]) -> str | None:

@@ -15,6 +15,7 @@ from pydantic import Field, JsonValue, model_validator
 from vlmhyperbench.domain.base import Name, Refused, Spec
 from vlmhyperbench.domain.decoding import Decoding
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.execution import ExecutionMode
 from vlmhyperbench.domain.request_styles import Languages
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget, PluginRef
 
@@ -141,9 +142,7 @@ class PipelineTarget(Spec):
     kind: Literal["pipeline"] = "pipeline"
     pipeline: Name
     version: str
-    execution_mode: Literal["persistent", "sequential", "auto"] = Field(
-        default="auto", exclude_if=lambda mode: mode == "auto"
-    )
+    execution_mode: ExecutionMode = Field(default="auto", exclude_if=lambda mode: mode == "auto")
     """Whether its models stay loaded together; left out where the estimates decide, so that digests did not change."""
     stages: Annotated[tuple[StageSpec, ...], Field(min_length=1)]
     """In their order; the answer of the last one is the pipeline's."""

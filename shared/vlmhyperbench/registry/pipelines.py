@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused
+from vlmhyperbench.domain.execution import ExecutionMode
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.registry.choices import ResponseFormat, name_tag
 from vlmhyperbench.registry.values import Params, PluginName, Slug, Strict
@@ -156,7 +157,7 @@ class PipelineStage(Strict):
 class PipelineFields(Strict):
     """What a pipeline is, beside the fields of every entry."""
 
-    execution_mode: Literal["auto", "sequential", "persistent"] = "auto"
+    execution_mode: ExecutionMode = "auto"
     """`persistent` keeps its models loaded, `sequential` loads one after the other; `auto` decides by the estimates."""
     stages: Annotated[tuple[PipelineStage, ...], Field(min_length=1, max_length=MAX_STAGES)]
     requires: Annotated[tuple[Slug, ...], Field(max_length=1000)] = ()

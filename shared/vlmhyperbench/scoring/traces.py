@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, StageSpec, asked_models
+from vlmhyperbench.domain.pipelines import ROLES, AskedModel, PipelineTarget, StageSpec, asked_models
 from vlmhyperbench.scoring.combining import NO_REPAIR, Asked, Reply, StageAnswer
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -12,33 +12,36 @@ from vlmhyperbench_sdk.types import JsonObject, JsonValue
 def trace_of(pipeline: PipelineTarget, sample: Asked, answers: Mapping[str, StageAnswer]) -> JsonObject:
     """Return the trace of one answer.
 
-    `critical_path_ns` is the time that its models computed one after the other, had each run on devices of its own:
-    the sum over stages of the longest answer of a member, and of what merges. It contains no waiting and no loading.
+    `critical_path_ns` is the time of the slowest chain of models that wait for each other, had each run on devices of
+    its own: stages that do not need each other run at one time. It contains no waiting and no loading.
     """
     stages: list[JsonValue] = [_stage(pipeline, stage, sample, answers[stage.id]) for stage in pipeline.stages]
     return {"critical_path_ns": critical_path_ns(pipeline, sample), "stages": stages}
 
 
 def critical_path_ns(pipeline: PipelineTarget, sample: Asked) -> int | None:
-    """Return the time of the critical path of one answer; None if no model's time is known."""
-    is_known = any(reply.latency_ns is not None for reply in sample.replies.values())
-    return _path_ns(pipeline, sample, None) if is_known else None
+    """Return the time of the critical path of one answer.
 
-
-def _path_ns(pipeline: PipelineTarget, sample: Asked, within: str | None) -> int:
-    """Return the time of the stages of a pipeline one after the other; pipelines in a stage are asked beside models."""
-    total = 0
+    None if no model's time is known, or one has failed after a time that is unknown, as by a timeout with no token.
+    """
+    untimed = [reply for reply in sample.replies.values() if reply.latency_ns is None]
+    if len(untimed) == len(sample.replies) or any(_has_failed(reply) for reply in untimed):
+        return None
+    ends: dict[str, int] = {}
     for stage in pipeline.stages:
-        if stage.within != within:
-            continue
-        times: dict[str, int] = {}
+        times = dict.fromkeys(ROLES, 0)
         for (stage_id, role, _), reply in sample.replies.items():
-            if stage_id == stage.id and reply.latency_ns is not None:
-                times[role] = max(reply.latency_ns, times.get(role, 0))
-        inner = [_path_ns(pipeline, sample, stage.path_of(member)) for member in stage.inner]
-        times["member"] = max([times.get("member", 0), *inner])
-        total += sum(times.values())
-    return total
+            if stage_id == stage.id:
+                times[role] = max(reply.latency_ns or 0, times[role])
+        asked_at = max((ends[earlier] for earlier in stage.inputs), default=0)
+        answered = [asked_at + times["member"], *(ends[inner.stage] for inner in stage.inner)]
+        ends[stage.id] = max(answered) + times["merge"] + times["repair"]
+    return max(ends.values())
+
+
+def _has_failed(reply: Reply) -> bool:
+    """Return whether a model was asked and failed; one that was not asked has a failure of the infrastructure."""
+    return reply.text is None and reply.failure == "model"
 
 
 def tokens_of(replies: Iterable[int | None]) -> int | None:

@@ -45,6 +45,8 @@ class EnsembleSummary:
     latency_p50_s: float | None
     """Median of the compute-only critical path."""
     latency_p90_s: float | None
+    untimed: int = 0
+    """Number of samples without a part in the times, because that of a model which was asked is unknown."""
     agreement: Alpha | None = None
     calibration: Calibration | None = None
     uplift: Uplift | None = None

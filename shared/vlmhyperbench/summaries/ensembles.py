@@ -19,6 +19,7 @@ from vlmhyperbench.analysis.member_values import member_values
 from vlmhyperbench.analysis.stats import FloatArray
 from vlmhyperbench.analysis.worth import verdict
 from vlmhyperbench.domain.asking import pipeline_of
+from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.pipelines import PipelineTarget, needed_stages
 from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.summaries.answers import answers_of
@@ -34,7 +35,7 @@ def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
         return None
     pipeline, primary = pipeline_of(run.spec), run.primary
     ordinals = run.facts.select("ordinal")
-    steps = [_times(pipeline, member, ordinals) for member in known.members]
+    steps, untimed = _timed([_times(pipeline, member, ordinals) for member in known.members])
     path = sorted(critical_path(steps).tolist()) if steps else []
     plain = EnsembleSummary(
         pipeline=pipeline.pipeline,
@@ -45,6 +46,7 @@ def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
         bars=waterfall(steps),
         latency_p50_s=nearest_rank(path, 50),
         latency_p90_s=nearest_rank(path, 90),
+        untimed=untimed,
     )
     answering = known.answering
     if len(answering) < 2:
@@ -59,7 +61,10 @@ def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
 def _compared(
     plain: EnsembleSummary, run: RunEvidence, primary: ScoredMetric, known: EnsembleEvidence
 ) -> EnsembleSummary:
-    """Add what the scores of the members show."""
+    """Add what the scores of the members show, unless neither a higher nor a lower one is better."""
+    direction = primary.description.direction
+    if direction is None:
+        return plain
     members = known.answering
     rows = answers_of(run, primary)
     scores = [member.scores for member in members if member.scores is not None]
@@ -80,7 +85,7 @@ def _compared(
         estimator=stats.pooled(primary.metric.combine, [name.removeprefix(STATISTIC) for name in names])
         if is_pooled
         else stats.mean_of,
-        direction=primary.description.direction or "higher",
+        direction=direction,
     )
     gained = uplift(ensemble)
     revoted = {
@@ -127,10 +132,18 @@ def _calibration(rows: polars.DataFrame, confidences: polars.DataFrame, perfect:
     )
 
 
+def _timed(steps: Sequence[StepTimes]) -> tuple[list[StepTimes], int]:
+    """Return the times of the samples in which the time of every asked model is known, and how many are left out."""
+    is_known = ~np.isnan([step.seconds for step in steps]).any(axis=0)
+    return [replace(step, seconds=step.seconds[is_known]) for step in steps], int((~is_known).sum())
+
+
 def _times(pipeline: PipelineTarget, member: MemberEvidence, ordinals: polars.DataFrame) -> StepTimes:
+    """Return the time of each sample: 0 where the model was not asked, NaN where it was and its time is unknown."""
     is_member = member.asked.role == "member"
-    joined = ordinals.join(member.rows, on="ordinal", how="left", maintain_order="left")
-    seconds: FloatArray = joined["latency_ns"].cast(polars.Float64).fill_null(0.0).to_numpy() / NS_PER_S
+    asked = member.rows.with_columns(polars.col("latency_ns").cast(polars.Float64).fill_null(np.nan))
+    joined = ordinals.join(asked, on="ordinal", how="left", maintain_order="left")
+    seconds: FloatArray = joined["latency_ns"].fill_null(0.0).to_numpy() / NS_PER_S
     return StepTimes(
         stage=member.asked.stage.id,
         model=member.asked.model.name,
@@ -178,8 +191,8 @@ def _bytes(members: Sequence[MemberEvidence]) -> int | None:
     """Return the memory of all models, each counted once; None where that of one is unknown."""
     by_target: dict[str, int | None] = {}
     for member in members:
-        name = member.asked.model.target.served_name
-        known = [size for size in (by_target.get(name), member.peak_bytes) if size is not None]
-        by_target[name] = max(known, default=None)
+        digest = digest_of(member.asked.model.target)
+        known = [size for size in (by_target.get(digest), member.peak_bytes) if size is not None]
+        by_target[digest] = max(known, default=None)
     sizes = [size for size in by_target.values() if size is not None]
     return sum(sizes) if len(sizes) == len(by_target) else None

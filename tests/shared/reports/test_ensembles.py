@@ -32,6 +32,7 @@ from vlmhyperbench.summaries.codec import to_json as write_summary
 from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
@@ -41,6 +42,14 @@ ANSWERS = {
     "fair": ["yes"] * 4 + ["no"] * 4,
     "poor": ["yes"] * 2 + ["maybe"] * 4 + ["yes"] * 2,
 }
+
+
+class Undirected(ExactMatch):
+    """A metric that does not say whether more of it is better."""
+
+    @property
+    def description(self) -> MetricDescription:
+        return replace(super().description, direction=None)
 
 
 def pipeline(aggregation: AggregationSpec | None, *names: str) -> PipelineTarget:
@@ -179,6 +188,45 @@ def test_time_and_memory_are_those_of_all_models_against_the_best_one() -> None:
         ("fair", 0, 2),
         ("poor", 0, 3),
     ]
+
+
+def test_two_loads_of_one_model_need_the_memory_of_both() -> None:
+    def named(no: int) -> MemberSpec:
+        return MemberSpec(name=f"m{no}", target=EndpointTarget(endpoint=f"http://{no}.example/v1", model_name="m"))
+
+    same = named(0).model_copy(update={"name": "again"})
+    (vote,) = VOTE.stages
+    stage = vote.model_copy(update={"members": (named(0), named(1), same)})
+    answers = dict(zip(("m0", "m1", "again"), ANSWERS.values(), strict=True))
+    ensemble = found(run_of(VOTE.model_copy(update={"stages": (stage,)}), answers))
+    assert ensemble.costs is not None
+    assert (ensemble.costs.bytes, ensemble.costs.best_bytes) == ((3 + 4) * 10**9, 2 * 10**9)
+
+
+def test_a_sample_with_an_unknown_time_is_left_out_of_all_times(wording: Wording) -> None:
+    """Fair hangs on the last two samples, and gives no time."""
+    rows, spec = rows_of(VOTE, ANSWERS), run_spec(metrics=(ExactMatch(),), target=VOTE)
+    hangs = (polars.col("phase") == 3) & (polars.col("ordinal") >= 6)
+    taken = polars.when(polars.col("phase") == 4, polars.col("ordinal") >= 6).then(10**11)
+    slow = rows.facts.with_columns(latency_ns=polars.when(~hangs).then(polars.coalesce(taken, "latency_ns")))
+    run = run_of(VOTE, ANSWERS)
+    summary = summarise_run(replace(run, ensemble=ensemble_evidence(replace(rows, facts=slow), spec)))
+    ensemble = summary.ensemble
+    assert ensemble is not None
+    assert (ensemble.untimed, ensemble.latency_p50_s, ensemble.latency_p90_s) == (2, 3, 3)
+    assert [bar.seconds for bar in ensemble.bars] == [1, 2, 3]
+    assert ensemble.costs is not None
+    assert (ensemble.costs.seconds, ensemble.costs.best_seconds) == (6, 1)
+    section = ensemble_section(summary)
+    assert section is not None
+    (facts,) = (block for block in section.blocks if isinstance(block, Facts))
+    wording(dict(facts.items)["Left out of all times"])
+
+
+def test_a_metric_of_which_no_direction_is_better_makes_no_verdict() -> None:
+    ensemble = found(run_of(VOTE, ANSWERS, metric=Undirected()))
+    assert (ensemble.uplift, ensemble.oracles, ensemble.values, ensemble.verdict) == (None, (), (), None)
+    assert ensemble.agreement is not None
 
 
 def test_a_pooled_metric_is_pooled() -> None:

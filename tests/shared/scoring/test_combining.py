@@ -253,6 +253,22 @@ def test_the_critical_path_adds_the_slowest_of_each_stage_and_what_merges() -> N
     )
     assert critical_path_ns(of, sample) == 23
     assert critical_path_ns(of, answered(read__a="x")) is None
+    hangs = {"read__a": Reply(text="x", latency_ns=3), "read__b": Reply(error="timeout", failure="model")}
+    assert critical_path_ns(of, answered(**hangs)) is None
+    not_asked = hangs | {"read__b": Reply(error="not asked")}
+    assert critical_path_ns(of, answered(**not_asked)) == 3
+
+
+def test_stages_that_do_not_need_each_other_are_asked_at_one_time() -> None:
+    target = pipeline(
+        stage("see", "a"),
+        stage("read", "b", inputs=("see",)),
+        stage("check", "c", inputs=("see",)),
+        stage("write", "w", inputs=("read", "check")),
+    )
+    times = {"see": 2, "read": 3, "check": 5, "write": 7}
+    sample = in_stages(target, "Which?", **{name: Reply(text="x", latency_ns=ns) for name, ns in times.items()})
+    assert critical_path_ns(target, sample) == 14
 
 
 def test_unknown_tokens_are_not_zero() -> None:

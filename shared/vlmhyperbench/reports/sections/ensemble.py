@@ -144,6 +144,9 @@ def _facts(found: EnsembleSummary) -> Facts:
     if found.latency_p50_s is not None and found.latency_p90_s is not None:
         times = f"{found.latency_p50_s:.3g} s, 90th percentile {found.latency_p90_s:.3g} s"
         items.append(("Latency, median", f"{times} ({CRITICAL_PATH}: no loading, no waiting, a device for each model)"))
+    if found.untimed:
+        left = f"{plural(found.untimed, 'sample')}, for which a model was asked whose time is unknown"
+        items.append(("Left out of all times", left))
     return Facts(title="", items=tuple(items))
 
 

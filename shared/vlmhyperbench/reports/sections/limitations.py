@@ -36,9 +36,10 @@ DECLARED = (
     "nothing about such devices."
 )
 
-CRITICAL_PATH = (
-    "the latency of a pipeline's answer is the time of its models on the critical path: the sum over stages of the "
-    "slowest member, and of what merges. It has no waiting and no loading, and no user has waited for it."
+PIPELINE_LATENCY = (
+    "the latency of a pipeline's answer is the time of its models on the critical path: the slowest chain of members, "
+    "and of what merges, that need each other's answers. It has no waiting and no loading, and no user has waited for "
+    "it."
 )
 
 LEFT_OUT = "the stage {stage} went on without the optional model {name}: {reason}."
@@ -115,7 +116,7 @@ def _of_the_pipeline(run: RunSummary) -> list[str]:
     if not isinstance(target, PipelineTarget):
         return []
     dropped = [(stage.id, each) for stage in target.stages for each in stage.dropped]
-    return [CRITICAL_PATH, *(LEFT_OUT.format(stage=stage, **each.model_dump()) for stage, each in dropped)]
+    return [PIPELINE_LATENCY, *(LEFT_OUT.format(stage=stage, **each.model_dump()) for stage, each in dropped)]
 
 
 def _of_the_devices(run: RunSummary) -> list[str]:
