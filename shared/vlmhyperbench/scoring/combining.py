@@ -208,10 +208,9 @@ class Combiner:
                 return _of_reply(_own(merger, reply), aggregated)
         if aggregated.value is not None:
             return StageAnswer(value=aggregated.value, aggregated=aggregated)
-        given = [self._given(stage, member, sample, earlier) for member in stage.answering]
-        is_ours = all(
-            answer is None or (answer.value is None and answer.failure == "infrastructure") for answer in given
-        )
+        given = self.given(stage, sample, earlier).values()
+        # Whom the platform could not ask might have made the quorum, or broken the tie.
+        is_ours = not given or any(answer.value is None and answer.failure == "infrastructure" for answer in given)
         return StageAnswer(
             value=None,
             reason=_why(aggregated),

@@ -169,7 +169,7 @@ def test_a_member_that_was_not_asked_is_scored_by_whoever_failed_before_it() -> 
     facts = rows.facts.with_columns(
         status=polars.when(polars.col("phase") > 2).then(polars.lit("error")).otherwise("status"),
         text=polars.when(polars.col("phase") == 2).then("text"),
-        failure=polars.when(polars.col("phase") > 2).then(polars.lit("infrastructure")),
+        failure=polars.when(polars.col("phase") > 4).then(polars.lit("infrastructure")).otherwise(polars.lit("model")),
     )
     rows = replace(rows, facts=facts, samples=samples_of(facts, target, rows.keys))
     unasked = ensemble_evidence(rows, run_spec(metrics=(ExactMatch(),), target=target)).answering

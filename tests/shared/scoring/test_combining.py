@@ -50,18 +50,22 @@ def test_a_model_whose_step_failed_has_no_weight_and_one_that_failed_for_a_sampl
     assert (absent.confidence, failed.confidence) == (1.0, pytest.approx(2 / 3))
 
 
-def test_no_answer_is_a_failure_of_the_platform_only_if_every_model_failed_by_it() -> None:
-    ours = Combiner(VOTE).answers(answered(read__a=FAILED, read__b=FAILED, read__c=FAILED))["read"]
-    theirs = Combiner(VOTE).answers(answered(read__a="x", read__b=FAILED, read__c=FAILED))["read"]
-    assert (ours.value, ours.status, ours.failure) == (None, "no_valid", "infrastructure")
-    assert (theirs.value, theirs.status, theirs.failure) == (None, "no_quorum", "model")
+def test_no_answer_is_a_failure_of_the_platform_where_a_model_that_it_lost_might_have_given_one() -> None:
+    gave_up = Reply(error="timeout", failure="model")
+    every = Combiner(VOTE).answers(answered(read__a=FAILED, read__b=FAILED, read__c=FAILED))["read"]
+    some = Combiner(VOTE).answers(answered(read__a="x", read__b=FAILED, read__c=gave_up))["read"]
+    none = Combiner(VOTE).answers(answered(read__a="x", read__b=gave_up, read__c=gave_up))["read"]
+    assert (every.value, every.status, every.failure) == (None, "no_valid", "infrastructure")
+    assert (some.value, some.status, some.failure) == (None, "no_quorum", "infrastructure")
+    assert (none.value, none.status, none.failure) == (None, "no_quorum", "model")
     alone = Combiner(pipeline(stage("read", "a"))).answers(answered(read__a=FAILED))["read"]
     assert (alone.reason, alone.failure, alone.status) == ("timeout", "infrastructure", "failed")
 
 
 def test_a_model_that_was_not_asked_fails_by_whoever_failed_before_it() -> None:
     unasked = Reply(error="The stage read has no answer.")
-    theirs = answered(read__a="x", read__b=FAILED, read__c=FAILED, write__w=unasked)
+    gave_up = Reply(error="timeout", failure="model")
+    theirs = answered(read__a="x", read__b=gave_up, read__c=gave_up, write__w=unasked)
     ours = answered(read__a=FAILED, read__b=FAILED, read__c=FAILED, write__w=unasked)
     single = pipeline(VOTE.stages[0], stage("write", "w", inputs=("read",)))
     several = pipeline(VOTE.stages[0], stage("write", "w", "v", inputs=("read",), aggregation="vote"))
