@@ -9,8 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.api.conftest import Served
+from tests.api.conftest import Served, serving
 from tests.api.sample_runs import IMAGE, answered_run
+from vlmhyperbench.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,25 @@ async def test_pages_of_samples_hold_each_once(api: Served, run_id: UUID, path: 
     second = (await api.http.get(f"/runs/{run_id}/samples", params={**params, "cursor": first["next"]})).json()
     rows = [*first["items"], *second["items"]]
     assert ([row["id"] for row in rows], second["next"]) == ([f"1.{number}" for number in range(6)], None)
+
+
+@pytest.mark.parametrize("first_page_is_of", ["database", "table"])
+async def test_a_table_that_comes_or_goes_between_two_pages_loses_no_sample(
+    api: Served, settings: Settings, run_id: UUID, first_page_is_of: str
+) -> None:
+    async with serving(settings, api.database) as other:
+        first, second = (api, api) if first_page_is_of == "database" else (api, other)
+        if first_page_is_of == "table":
+            await _ids(api, run_id, where="id=*")
+        begun = (await first.http.get(f"/runs/{run_id}/samples", params={"limit": 4})).json()
+        if first_page_is_of == "database":
+            assert begun["columns"] == []
+            await api.http.get(f"/runs/{run_id}/sample-groups")
+        params = {"limit": 4, "cursor": begun["next"]}
+        ended = (await second.http.get(f"/runs/{run_id}/samples", params=params)).json()
+    rows = [*begun["items"], *ended["items"]]
+    assert ([row["id"] for row in rows], ended["next"]) == ([f"1.{number}" for number in range(6)], None)
+    assert bool(ended["columns"]) == (first_page_is_of == "database")
 
 
 async def test_samples_are_filtered_searched_and_ordered(api: Served, run_id: UUID) -> None:

@@ -103,6 +103,8 @@ async def list_samples(
         table = await table_of(tables, database, run, baseline)
     if table is None:
         return await _in_order(database, runtime.storage, run, limit=limit, cursor=cursor)
+    if selection.is_plain and baseline is None:
+        return _in_order_of_table(table, limit=limit, cursor=cursor)
     rows = await asyncio.to_thread(select, table, selection)
     name = selection.order.text if selection.order else ""
     after = read_cursor(cursor, _Offset)
@@ -111,13 +113,8 @@ async def list_samples(
     first = after.offset if after else 0
     page = rows.slice(first, limit)
     is_last = first + page.height >= rows.height
-    return SamplePage(
-        items=[_row(row, table.groups) for row in page.iter_rows(named=True)],
-        next=None if is_last else write_cursor(_Offset(offset=first + page.height, order=name)),
-        matching=rows.height,
-        total=table.frame.height,
-        columns=table.columns,
-    )
+    offset = None if is_last else _Offset(offset=first + page.height, order=name)
+    return _page(table, page, matching=rows.height, following=offset)
 
 
 @router.get("/{run_id}/sample-groups")
@@ -181,6 +178,29 @@ def selection_of(where: list[str] | None, words: str | None, order: str | None) 
 def select(table: SampleTable, selection: Selection) -> Any:
     """Return the rows of a selection, in its order."""
     return table.ordered(table.matching(selection.conditions, selection.words), selection.order)
+
+
+def _in_order_of_table(table: SampleTable, *, limit: int, cursor: str | None) -> SamplePage:
+    """Return a page in the order of the run from a table; `_in_order` gives and reads the same cursors.
+
+    A table may be built, or dropped, between two pages of one list.
+    """
+    after = read_cursor(cursor, Position)
+    rows = table.frame if after is None else table.after(after.phase, after.ordinal)
+    page = rows.head(limit)
+    last = None if page.height == rows.height else page.row(-1, named=True)
+    position = None if last is None else Position(phase=last["phase"], ordinal=last["ordinal"])
+    return _page(table, page, matching=table.frame.height, following=position)
+
+
+def _page(table: SampleTable, page: Any, *, matching: int, following: Position | _Offset | None) -> SamplePage:
+    return SamplePage(
+        items=[_row(row, table.groups) for row in page.iter_rows(named=True)],
+        next=None if following is None else write_cursor(following),
+        matching=matching,
+        total=table.frame.height,
+        columns=table.columns,
+    )
 
 
 def _row(row: Mapping[str, Any], groups: Sequence[str]) -> SampleRow:

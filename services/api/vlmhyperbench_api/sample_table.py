@@ -44,6 +44,11 @@ class SampleTable:
         places = self.frame.select(pl.arg_where(pl.col("id") == sample_id)).to_series()
         return int(places[0]) if len(places) else None
 
+    def after(self, phase: int, ordinal: int) -> pl.DataFrame:
+        """Return the rows after a place in the order of the run."""
+        is_later = (pl.col("phase") == phase) & (pl.col("ordinal") > ordinal)
+        return self.frame.filter((pl.col("phase") > phase) | is_later)
+
     def matching(self, conditions: Sequence[Condition], words: Sequence[str]) -> pl.DataFrame:
         """Return the rows that pass all filters and contain all words, in their order.
 
