@@ -25,6 +25,7 @@ from vlmhyperbench.reports.samples import read_samples
 from vlmhyperbench.summaries.columns import columns_of
 from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.summarising import summarise_run
+from vlmhyperbench_api.comparisons import MAX_RANKED
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
 
@@ -145,6 +146,55 @@ async def test_a_leaderboard_ranks_the_newest_run_of_each_target_with_intervals(
     assert (lower["direction"], lower["entries"][0]["name"]) == ("lower", "good")
     assert (await api.http.get("/leaderboard", params={"task": "nothing"})).status_code == 404
     assert (await api.http.get("/leaderboard", params={"task": task, "metric": "x"})).status_code == 422
+
+
+async def _listed(api: Served, project: str, name: str, **columns: Any) -> None:
+    """Add a run that succeeded with these columns, without stored scores."""
+    spec = _evidence(name, BETTER).spec
+    spec = spec.model_copy(update={"target": spec.target.model_copy(update={"model": name})})
+    async with api.database.transaction() as session:
+        run = await add_run(session, name=name, spec=spec, project_id=project)
+        await listings.set_columns(session, run.id, columns)
+        table = table_of(RunRow)
+        await session.execute(update(table).where(table.c.id == run.id).values(state="SUCCEEDED"))
+
+
+def _scored(metric: str, value: float | None) -> dict[str, Any]:
+    given = {} if value is None else {f"metrics.{metric}": value}
+    return {f"metrics.{metric}.n_scored": 6, f"metrics.{metric}.direction": "higher", **given}
+
+
+async def test_a_leaderboard_ranks_by_another_metric_where_none_has_the_primary_one(api: Served, project: str) -> None:
+    await _listed(api, project, "plain", **_scored("anls", 0.5))
+    await _listed(api, project, "empty", metric="judged", **_scored("judged", None), **_scored("anls", 0.4))
+    await _listed(api, project, "newest", metric="judged", **_scored("judged", None))
+    params = {"task": _evidence("plain", BETTER).spec.task}
+    board = (await api.http.get("/leaderboard", params=params)).json()
+    assert (board["metric"], board["metrics"]) == ("anls", ["anls"])
+    assert [entry["name"] for entry in board["entries"]] == ["plain", "empty"]
+    assert "newest" in board["note"]
+    assert (await api.http.get("/leaderboard", params={**params, "metric": "judged"})).status_code == 422
+
+
+async def test_a_leaderboard_keeps_the_best_targets_and_says_how_many_there_are(api: Served, project: str) -> None:
+    for number in range(MAX_RANKED + 1):
+        await _listed(api, project, f"target-{number}", metric="anls", **_scored("anls", 1 - number / 100))
+    await _listed(api, project, "target-1", metric="anls", **_scored("anls", 0.0))
+    params = {"task": _evidence("best", BETTER).spec.task}
+    board = (await api.http.get("/leaderboard", params=params)).json()
+    names = [entry["name"] for entry in board["entries"]]
+    assert names == ["target-0", *(f"target-{number}" for number in range(2, MAX_RANKED + 1))]
+    assert f"{MAX_RANKED} of {MAX_RANKED + 1}" in board["note"]
+
+
+async def test_the_newest_run_of_each_target_is_read_however_old_it_is(api: Served, project: str) -> None:
+    for name in ("oldest", "often", "often", "often"):
+        await _listed(api, project, name)
+    query = listings.Query(project_id=project)
+    async with api.database.transaction() as session:
+        both = await listings.newest_of_targets(session, query, limit=2)
+        newest = await listings.newest_of_targets(session, query, limit=1)
+    assert [[listed.run.name for listed in found] for found in (both, newest)] == [["often", "oldest"], ["often"]]
 
 
 async def test_points_have_two_columns_over_all_runs(api: Served, project: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -47,6 +47,8 @@ _DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")
 MAX_COLUMNS = 8
 MAX_POINTS = 5_000
 MAX_RANKED = 40
+MAX_TARGETS = 1_000
+_MAX_NAMED = 10
 _KEPT = 32
 _computing = asyncio.Semaphore(2)
 """Comparisons at the same time: each uses a core."""
@@ -93,28 +95,22 @@ async def get_leaderboard(
     of_task = Condition(column="task", operator="=", values=(task,))
     ended = Condition(column="state", operator="=", values=("SUCCEEDED",))
     query = listings.Query(project_id=query.project_id, conditions=(*query.conditions, of_task, ended))
-    newest: dict[str, listings.ListedRun] = {}
-    for listed in await listings.page(session, query, limit=1000):
-        limits = listed.run.spec.get("limits")
-        may_lose = isinstance(limits, Mapping) and limits.get("allow_lossy")
-        if not listed.run.spec.get("is_session") and not may_lose:
-            newest.setdefault(f"{listed.listing.target}\n{listed.listing.dataset}", listed)
+    newest = await listings.newest_of_targets(session, query, limit=MAX_TARGETS)
     if not newest:
         raise NotFound(f"No run of the task {task!r} has succeeded.", cure="Choose another task, or run it first.")
-    first = next(iter(newest.values())).listing.columns
+    primary = str(newest[0].listing.columns.get("metric", ""))
     known = sorted(
         {
             name.removeprefix("metrics.")
-            for listed in newest.values()
+            for listed in newest
             for name in listed.listing.columns
             if name.startswith("metrics.") and f"{name}.n_scored" in listed.listing.columns
         }
     )
-    chosen = metric or str(first.get("metric", ""))
+    chosen = metric or (primary if primary in known or not known else known[0])
     if chosen not in known:
         raise InvalidInput(f"No run of the task {task!r} has the metric {chosen!r}.", cure=did_you_mean(chosen, known))
-    scored = [listed for listed in newest.values() if f"metrics.{chosen}" in listed.listing.columns][:MAX_RANKED]
-    return await _ranked(runtime, principal, task, chosen, known, scored)
+    return await _ranked(runtime, principal, task, chosen, known, newest)
 
 
 @router.get("/points")
@@ -209,8 +205,9 @@ async def _ranked(
     task: str,
     metric: str,
     known: list[str],
-    scored: Sequence[listings.ListedRun],
+    newest: Sequence[listings.ListedRun],
 ) -> Leaderboard:
+    scored = [listed for listed in newest if f"metrics.{metric}" in listed.listing.columns]
     is_primary = {listed.listing.columns.get("metric") for listed in scored} == {metric}
     stated = {listed.listing.columns.get(f"metrics.{metric}.direction") for listed in scored}
     if is_primary:
@@ -221,7 +218,7 @@ async def _ranked(
             f"The metric {metric} has no one direction in the runs of {task!r}.", cure="Choose another metric."
         )
     direction = Order(column=metric, is_descending=directions == {"higher"})
-    by_value = sorted(scored, key=lambda listed: _value(listed, metric), reverse=direction.is_descending)
+    by_value = sorted(scored, key=lambda listed: _value(listed, metric), reverse=direction.is_descending)[:MAX_RANKED]
     intervals, answers, note = await _intervals(runtime, principal, metric, by_value, direction)
     values = [_value(listed, metric) for listed in by_value]
     return Leaderboard(
@@ -250,8 +247,23 @@ async def _ranked(
             for no, listed in enumerate(by_value)
         ],
         ranked_on=answers,
-        note=note,
+        note=" ".join([*filter(None, [note]), *_left_out(newest, scored, by_value)]),
     )
+
+
+def _left_out(
+    newest: Sequence[listings.ListedRun], scored: Sequence[listings.ListedRun], ranked: Sequence[listings.ListedRun]
+) -> Iterator[str]:
+    """Say which targets of the task are not in the table."""
+    if len(scored) > len(ranked):
+        yield f"Only the best {len(ranked)} of {len(scored)} targets are ranked."
+    known = {listed.run.id for listed in scored}
+    without = list(dict.fromkeys(listed.run.name for listed in newest if listed.run.id not in known))
+    if without:
+        more = f" and {len(without) - _MAX_NAMED} more" if len(without) > _MAX_NAMED else ""
+        yield f"Without a value of the metric: {', '.join(without[:_MAX_NAMED])}{more}."
+    if len(newest) == MAX_TARGETS:
+        yield f"Only the {MAX_TARGETS} targets that ran last are considered."
 
 
 async def _intervals(

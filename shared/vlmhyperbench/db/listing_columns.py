@@ -19,6 +19,9 @@ from vlmhyperbench.errors import InvalidInput
 RUN = table_of(RunRow)
 LISTING = table_of(RunListingRow)
 
+DURATION = "duration_s"
+"""The column that changes while a run is open."""
+
 Kind = Literal["text", "number", "time", "yes or no", "list", "value"]
 
 
@@ -122,6 +125,17 @@ def column_of(name: str) -> ListColumn:
     return ListColumn(name=name, kind="value", expression=LISTING.c.columns.op("->")(cast(literal(name), Text)))
 
 
+def duration_at(instant: datetime) -> ListColumn:
+    """Return the column `duration_s` as it is at an instant, which pages of one list have in common.
+
+    It does not change when a run goes on, ends or begins after the instant.
+    """
+    at = literal(instant, RUN.c.started_at.type)
+    end = func.least(func.coalesce(RUN.c.finished_at, at), at)
+    elapsed = case((RUN.c.started_at <= at, func.extract("epoch", end - RUN.c.started_at)))
+    return ListColumn(name=DURATION, kind="number", expression=elapsed)
+
+
 def all_of(conditions: list[ColumnElement[bool]]) -> ColumnElement[bool]:
     """Join conditions that must all hold."""
     return and_(literal(True), *conditions)
@@ -191,7 +205,7 @@ _FIXED: tuple[tuple[str, Kind, ColumnElement[Any], bool], ...] = (
     ("created_at", "time", RUN.c.created_at, True),
     ("started_at", "time", RUN.c.started_at, False),
     ("finished_at", "time", RUN.c.finished_at, False),
-    ("duration_s", "number", _DURATION, False),
+    (DURATION, "number", _DURATION, False),
     ("target", "text", LISTING.c.target, True),
     ("model", "text", LISTING.c.model, True),
     ("backend", "text", LISTING.c.backend, True),

@@ -8,10 +8,21 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, insert, literal, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, and_, func, insert, literal, or_, select, text, update
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from vlmhyperbench.db.listing_columns import FIXED, LISTING, RUN, ListColumn, all_of, column_of, contains_word
+from vlmhyperbench.db.listing_columns import (
+    DURATION,
+    FIXED,
+    LISTING,
+    RUN,
+    ListColumn,
+    all_of,
+    column_of,
+    contains_word,
+    duration_at,
+)
 from vlmhyperbench.db.queries import fetch_all, fetch_one, page_size
 from vlmhyperbench.db.views import RunListingView, RunView
 from vlmhyperbench.domain.filters import Condition, Order
@@ -24,6 +35,7 @@ from vlmhyperbench_sdk.types import JsonObject
 
 NEWEST_FIRST = Order(column="created_at", is_descending=True)
 _MAX_NAMES = 2000
+_NOT_RANKED = ("spec.is_session", "spec.limits.allow_lossy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +47,8 @@ class Query:
     words: tuple[str, ...] = ()
     """Each is contained in the name, target, task, dataset, note or tags."""
     order: Order = NEWEST_FIRST
+    at: datetime | None = None
+    """Instant at which the list is ordered by duration, the same for all its pages; None: now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +124,12 @@ async def of_runs(session: AsyncSession, run_ids: Sequence[UUID]) -> dict[UUID, 
     return {row.run_id: row for row in rows}
 
 
+async def instant(session: AsyncSession) -> datetime:
+    """Return the database's time, by which runs begin and end."""
+    now: datetime = (await session.execute(select(func.now()))).scalar_one()
+    return now
+
+
 async def page(
     session: AsyncSession, query: Query, *, after: Position | None = None, limit: int = 50
 ) -> list[ListedRun]:
@@ -118,7 +138,10 @@ async def page(
     Raises:
         InvalidInput: a filter or the order names a column that no run has, or compares it in a wrong way.
     """
-    order = await _known(session, query.project_id, query.order.column)
+    if query.order.column == DURATION and query.at is not None:
+        order = duration_at(query.at)
+    else:
+        order = await _known(session, query.project_id, query.order.column)
     conditions = [(await _known(session, query.project_id, given.column)).where(given) for given in query.conditions]
     conditions += [contains_word(word) for word in query.words]
     statement = select(RUN.c.id, order.sortable.label("ordered_by")).select_from(
@@ -131,6 +154,34 @@ async def page(
     runs = {run.id: run for run in await fetch_all(session, RunView, select(RUN).where(RUN.c.id.in_(ids)))}
     listings = await of_runs(session, ids)
     return [ListedRun(run=runs[row.id], listing=listings[row.id], value=row.ordered_by) for row in ordered]
+
+
+async def newest_of_targets(session: AsyncSession, query: Query, *, limit: int) -> list[ListedRun]:
+    """Read the newest run of each target and dataset among those that pass the filters, the newest first.
+
+    Questions to pipelines are left out, and runs that may give up quality to fit.
+
+    Raises:
+        InvalidInput: a filter names a column that no run has, or compares it in a wrong way.
+    """
+    conditions = [(await _known(session, query.project_id, given.column)).where(given) for given in query.conditions]
+    conditions += [
+        column_of(name).where(Condition(column=name, operator="!=", values=("true",))) for name in _NOT_RANKED
+    ]
+    newest = (
+        select(RUN.c.id, RUN.c.created_at)
+        .select_from(RUN.join(LISTING, LISTING.c.run_id == RUN.c.id))
+        .where(RUN.c.project_id == query.project_id, all_of(conditions))
+        .ext(distinct_on(LISTING.c.target, LISTING.c.dataset))
+        .order_by(LISTING.c.target, LISTING.c.dataset, RUN.c.created_at.desc(), RUN.c.id.desc())
+        .subquery()
+    )
+    by_age = select(newest).order_by(newest.c.created_at.desc(), newest.c.id.desc()).limit(page_size(limit))
+    found = (await session.execute(by_age)).all()
+    ids = [row.id for row in found]
+    runs = {run.id: run for run in await fetch_all(session, RunView, select(RUN).where(RUN.c.id.in_(ids)))}
+    listings = await of_runs(session, ids)
+    return [ListedRun(run=runs[row.id], listing=listings[row.id], value=row.created_at) for row in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +228,12 @@ async def names(session: AsyncSession, project_id: str) -> dict[str, str]:
     """Return the names of all columns of a project's summaries, each with its type in JSON."""
     rows = await session.execute(text(_NAMES), {"project": project_id, "limit": _MAX_NAMES})
     return {row.name: row.kind for row in rows}
+
+
+async def directions(session: AsyncSession, project_id: str) -> dict[str, str]:
+    """Return which values of each metric are better, by its key; a metric of which runs state both is left out."""
+    rows = await session.execute(text(_DIRECTIONS), {"project": project_id, "limit": _MAX_NAMES})
+    return {row.metric: row.direction for row in rows}
 
 
 async def tags(session: AsyncSession, project_id: str) -> dict[str, int]:
@@ -249,6 +306,18 @@ _NAMES = """
 SELECT name, min(jsonb_typeof(value)) AS kind
 FROM run_listing CROSS JOIN LATERAL jsonb_each(columns) AS each (name, value)
 WHERE project_id = :project GROUP BY name ORDER BY name LIMIT :limit
+"""
+
+_DIRECTIONS = """
+SELECT metric, min(direction) AS direction FROM (
+  SELECT substr(name, 9, length(name) - 18) AS metric, value #>> '{}' AS direction
+  FROM run_listing CROSS JOIN LATERAL jsonb_each(columns) AS each (name, value)
+  WHERE project_id = :project AND name LIKE 'metrics.%.direction'
+  UNION ALL
+  SELECT columns ->> 'metric', columns ->> 'metric_direction' FROM run_listing
+  WHERE project_id = :project AND columns ->> 'metric_direction' IS NOT NULL
+) AS stated
+GROUP BY metric HAVING count(DISTINCT direction) = 1 ORDER BY metric LIMIT :limit
 """
 
 _TAGS = """
