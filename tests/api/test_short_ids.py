@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 from sqlalchemy import text
 
 from tests.api.conftest import Served
+from tests.support.processes import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +64,15 @@ async def test_ids_of_another_project_are_not_candidates(api: Served) -> None:
     assert (await api.http.get("/ids/7777", headers=stranger)).status_code == 404
     assert (await api.http.get("/runs/7777", headers={"X-API-Key": "wrong"})).status_code == 401
     assert (await api.http.get("/runs/7777")).json()["id"] == run
+
+
+async def test_a_browser_that_is_signed_in_reads_a_run_by_its_first_digits(api: Served) -> None:
+    run = await _run(api, "56780000-0000-4000-8000-000000000001")
+    cookie = {"Cookie": await api.ending_session(seconds=3600)}
+    url = f"{api.url}/api/v1/runs/5678"
+    async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE_S) as browser:
+        assert (await browser.get(url, headers=cookie)).json()["id"] == run
+        assert (await browser.get(url)).status_code == 401
 
 
 @pytest.mark.parametrize("given", ["123", "nonsense", "%00abcd", "abcd%0a", "a" * 40])

@@ -15,11 +15,13 @@ from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.ids import Identified
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import runtime_of
-from vlmhyperbench_api.security import Principal, authenticate, requires
+from vlmhyperbench_api.security import Policy, Principal, requires
 
 router = APIRouter(prefix="/ids", tags=["ids"], route_class=StrictRoute)
 
 MAX_CANDIDATES = 10
+_READER = Policy("run:read")
+"""Who looks an id up: the owner of a key, or of a browser's session."""
 
 
 @router.get("/{id}")
@@ -43,7 +45,7 @@ async def resolve(connection: HTTPConnection, given: str, *kinds: NamedKind) -> 
     first, last = ids_from(given)
     if first == last:
         return first
-    return (await _find(connection, await authenticate(connection), given, kinds)).id
+    return (await _find(connection, await _READER.principal(connection), given, kinds)).id
 
 
 async def _find(connection: HTTPConnection, principal: Principal, given: str, kinds: tuple[NamedKind, ...]) -> Named:
