@@ -3,20 +3,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import update
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.api.conftest import Served, serving
+from tests.api.sample_runs import answered_run
 from tests.support.builders import add_run
 from tests.support.processes import PATIENCE_S, eventually
 from vlmhyperbench.bus import Bus, Progress
 from vlmhyperbench.db import events, runs
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.queries import table_of
+from vlmhyperbench.db.tables import JobRow
 from vlmhyperbench.domain.api_keys import prefix_of
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.wire.live import UNAUTHORISED, LiveProgress
@@ -317,3 +322,37 @@ async def test_a_browsers_session_that_ends_closes_its_open_connections(api: Ser
     with pytest.raises(InvalidStatus) as refused:
         await connect(api.live_url, additional_headers={"Cookie": cookie}, proxy=None)
     assert refused.value.response.status_code in {401, 403}
+
+
+async def test_a_run_that_waits_keeps_its_counts_and_the_end_of_its_wait_is_sent(api: Served, tmp_path: Path) -> None:
+    run_id = await answered_run(api, tmp_path, ["a", "b", None], right=[True, True, False])
+    await api.http.post(f"/runs/{run_id}/pause")
+    await _set_jobs(api, run_id, "READY")
+    async with await _follow(api, **{str(run_id): 1}) as socket:
+        paused = await _progress(socket, waits=True)
+        await _set_jobs(api, run_id, "RUNNING")
+        running = await _progress(socket, waits=False)
+    assert [(shown["done"], shown["failed"], shown["total"]) for shown in (paused, running)] == [(3, 1, 3)] * 2
+
+
+async def _set_jobs(api: Served, run_id: UUID, state: str) -> None:
+    job = table_of(JobRow)
+    async with api.database.transaction() as session:
+        await session.execute(update(job).where(job.c.run_id == run_id).values(state=state))
+
+
+async def _progress(socket: ClientConnection, *, waits: bool) -> dict[str, Any]:
+    while True:
+        message = await _next(socket)
+        if message["type"] == "progress" and (message["progress"]["waits_for"] is not None) is waits:
+            progress: dict[str, Any] = message["progress"]
+            return progress
+
+
+def test_the_stage_that_moved_last_is_sent_last() -> None:
+    follower, run_id = Follower(), uuid4()
+    for stage in ("index", "inference", "index", "inference"):
+        progress = Shown(run_id=run_id, stage=stage, done=1)
+        follower.add_progress(Message(LiveProgress(stream=run_id, progress=progress)))
+    messages = [follower.take_progress() for _ in range(3)]
+    assert [message and message.body.progress.stage for message in messages] == ["index", "inference", None]

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from vlmhyperbench.bus import Detail, ProgressMade, StreamAdvanced, detail_channel
 from vlmhyperbench.db import api_keys, ended_sessions, runs, tallies, waits
+from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.errors import Unavailable
 from vlmhyperbench.monitoring.recording import set_gauge
 from vlmhyperbench.runtime import Runtime
@@ -61,8 +62,14 @@ class Follower:
 
     def add_progress(self, message: Message[LiveProgress]) -> None:
         """Keep the newest progress until it is sent."""
-        self.progress[message.body.stream, message.body.progress.stage] = message
+        key = (message.body.stream, message.body.progress.stage)
+        self.progress.pop(key, None)  # the stage that moved last is sent last, and is what the client shows
+        self.progress[key] = message
         self.is_due.set()
+
+    def take_progress(self) -> Message[LiveProgress] | None:
+        """Return the unsent progress that is the oldest; None without any."""
+        return self.progress.pop(next(iter(self.progress))) if self.progress else None
 
     def add_detail(self, message: Message[LiveDetail]) -> None:
         """Keep a detail that the client wants until it is sent, with those of its kind that wait."""
@@ -187,22 +194,21 @@ class Feed:
             if self._shown.get(run_id) != tally.done:
                 self._shown[run_id] = tally.done
                 total = heads[run_id].total
-                self._send_progress(
-                    Progress(run_id=run_id, stage="inference", done=tally.done, total=total, failed=tally.failed)
-                )
+                waits_for = self._waits.get(run_id) or None
+                self._send_progress(_counted(run_id, tally, total, stage="inference", waits_for=waits_for))
 
     async def _poll_waits(self, streams: list[UUID]) -> None:
-        """Send what runs wait for when it has changed, since no event reports it."""
+        """Send what runs wait for when it has changed or ended, since no event reports it."""
         async with self._runtime.database.transaction() as session:
             open_runs = await runs.of_ids(session, streams)
             waiting = await waits.of_runs(session, open_runs, self._runtime.settings)
+            counts = await tallies.of_runs(session, [run.id for run in open_runs])
         for run in open_runs:
             wait = waiting.get(run.id)
             message = wait.message if wait is not None and wait.code != "scheduler" else ""  # that wait ends by itself
-            if message and self._waits.get(run.id) != message:
-                self._send_progress(
-                    Progress(run_id=run.id, stage="waiting", done=0, total=run.total, waits_for=message)
-                )
+            if self._waits.get(run.id, "") != message:
+                stage, tally = "waiting" if message else "inference", counts.get(run.id, Tally())
+                self._send_progress(_counted(run.id, tally, run.total, stage=stage, waits_for=message or None))
             self._waits[run.id] = message
 
     def _hint(self, stream: UUID, seq: int) -> None:
@@ -221,3 +227,7 @@ class Feed:
         message = Message(LiveProgress(stream=progress.run_id, progress=progress))
         for follower in self._followers.get(progress.run_id, ()):
             follower.add_progress(message)
+
+
+def _counted(run_id: UUID, tally: Tally, total: int | None, *, stage: str, waits_for: str | None) -> Progress:
+    return Progress(run_id=run_id, stage=stage, done=tally.done, total=total, failed=tally.failed, waits_for=waits_for)

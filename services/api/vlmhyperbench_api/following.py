@@ -69,10 +69,10 @@ class Following:
         while not follower.is_refused:
             if follower.due:
                 await self._catch_up(follower.due.pop())
-            elif follower.progress:
-                await self._send(follower.progress.popitem()[1])
+            elif (progress := follower.take_progress()) is not None:
+                await self._send(progress)
             elif follower.details:
-                await self._send(follower.details.popitem()[1])
+                await self._send(follower.details.pop(next(iter(follower.details))))
             else:
                 follower.is_due.clear()
                 await follower.is_due.wait()
