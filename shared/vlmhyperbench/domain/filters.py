@@ -14,6 +14,7 @@ Operator = Literal["=", "!=", "<=", ">=", "<", ">", "~"]
 MAX_FILTERS = 20
 MAX_VALUES = 100
 _FORM = re.compile(r"\s*([A-Za-z_][^=!<>~]{0,199}?)\s*(!=|<=|>=|=|<|>|~)\s*(.*)", re.DOTALL)
+_COMMA = re.compile(r"(?<!\\),")
 _CURE = (
     "Write COLUMN OPERATOR VALUE, such as state=RUNNING,QUEUED, metrics.anls>=0.8 or name~nightly; "
     "the operators are = != < <= > >= ~."
@@ -65,7 +66,9 @@ class Order:
 
 
 def read_filter(text: str) -> Condition:
-    """Parse a filter.
+    r"""Parse a filter.
+
+    Values of `=` and `!=` are separated by commas; a comma in a value is written `\,`.
 
     Raises:
         InvalidInput: it does not have the form `COLUMN OPERATOR VALUE`.
@@ -74,7 +77,7 @@ def read_filter(text: str) -> Condition:
     if match is None:
         raise InvalidInput(f"{text[:100]!r} is not a filter.", cure=_CURE, code="bad_filter")
     column, operator, value = match[1], match[2], match[3].strip()
-    values = tuple(part.strip() for part in value.split(",")) if operator in ("=", "!=") else (value,)
+    values = tuple(map(_value, _COMMA.split(value))) if operator in ("=", "!=") else (value,)
     if not value or "" in values:
         raise InvalidInput(f"The filter {text[:100]!r} has no value.", cure=_CURE, code="bad_filter")
     if len(values) > MAX_VALUES:
@@ -94,6 +97,10 @@ def read_order(text: str) -> Order:
     if not column:
         raise InvalidInput("The order names no column.", cure="Write a column, such as -created_at.", code="bad_filter")
     return Order(column=column, is_descending=text.strip().startswith("-"))
+
+
+def _value(text: str) -> str:
+    return text.strip().replace("\\,", ",")
 
 
 def number_of(text: str) -> float | None:

@@ -18,6 +18,8 @@ from vlmhyperbench.errors import InvalidInput
         (" spec.decoding.temperature != 0 ", ("spec.decoding.temperature", "!=", ("0",))),
         ("metrics.answer f1@strict<1", ("metrics.answer f1@strict", "<", ("1",))),
         ("name~a, b=c", ("name", "~", ("a, b=c",))),
+        (r"group.kind=invoice\, scanned,receipt", ("group.kind", "=", ("invoice, scanned", "receipt"))),
+        (r"group.kind!=a\b", ("group.kind", "!=", (r"a\b",))),
         ("latency_p99_ms=*", ("latency_p99_ms", "=", ("*",))),
     ],
 )

@@ -1,6 +1,6 @@
 /** Query options of samples: lists by filters, one in full, its answer in a baseline, and counts for filters. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import type { SampleSearch } from '../pages/run/selection';
+import { equals, type SampleSearch } from '../pages/run/selection';
 import { api, body, type Schemas } from './client';
 import { isOpen } from './queries';
 
@@ -65,14 +65,16 @@ export const baselineQuery = (against: string | undefined, key: string | null, r
     queryFn: async ({ signal }): Promise<SampleRow | null> => {
       const page = await body(
         api.GET('/api/v1/runs/{run_id}/samples', {
-          params: { path: { run_id: against ?? '' }, query: { where: [`key=${key}`, `repeat=${repeat}`], limit: 1 } },
+          params: {
+            path: { run_id: against ?? '' },
+            query: { where: [equals('key', key ?? ''), `repeat=${repeat}`], limit: 1 },
+          },
           signal,
         }),
       );
       return page.items[0] ?? null;
     },
-    // A comma separates values in a filter, so such a key cannot be asked for.
-    enabled: against !== undefined && key !== null && !key.includes(','),
+    enabled: against !== undefined && key !== null,
     staleTime: 60_000,
   });
 

@@ -24,6 +24,12 @@ describe('the selection of samples', () => {
     expect(freeFilters(where, ['outcome'])).toEqual(['metrics.anls<0.5', 'metrics.anls>=0.1']);
   });
 
+  it('keeps the commas of a value that a control sets', () => {
+    const where = choose([], 'group.kind', 'invoice, scanned');
+    expect(where).toEqual(['group.kind=invoice\\, scanned']);
+    expect(chosen(where, 'group.kind')).toBe('invoice, scanned');
+  });
+
   it('names the column of a filter by its first operator', () => {
     expect(columnOf('metrics.anls<=0.5')).toBe('metrics.anls');
     expect(columnOf('key~a=b')).toBe('key');

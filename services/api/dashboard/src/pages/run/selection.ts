@@ -35,15 +35,21 @@ export function columnOf(filter: string): string {
   return ends.length === 0 ? filter : filter.slice(0, Math.min(...ends)).trim();
 }
 
+/** The filter that a column equals a value, whose commas separate no values. */
+export function equals(column: string, value: string): string {
+  return `${column}=${value.replaceAll(',', '\\,')}`;
+}
+
 /** The value that a column must equal, if a filter says so. */
 export function chosen(where: readonly string[] | undefined, column: string): string | null {
-  return where?.find((filter) => filter.startsWith(`${column}=`))?.slice(column.length + 1) ?? null;
+  const written = where?.find((filter) => filter.startsWith(`${column}=`))?.slice(column.length + 1);
+  return written?.replaceAll('\\,', ',') ?? null;
 }
 
 /** Replace the filter of a column that a control sets; null removes it. */
 export function choose(where: readonly string[] | undefined, column: string, value: string | null): string[] {
   const others = (where ?? []).filter((filter) => !filter.startsWith(`${column}=`));
-  return value === null ? others : [...others, `${column}=${value}`];
+  return value === null ? others : [...others, equals(column, value)];
 }
 
 /** The filters that no control shows, such as bounds of a metric. */
