@@ -31,7 +31,13 @@ IMAGE = ImageInfo(
 
 
 async def answered_run(
-    api: Served, folder: Path, answers: Sequence[str | None], *, right: Sequence[bool], project: str = "default"
+    api: Served,
+    folder: Path,
+    answers: Sequence[str | None],
+    *,
+    right: Sequence[bool],
+    project: str = "default",
+    events: int = 2,
 ) -> UUID:
     """Make a run whose sample n was answered with text n, or failed where that is None."""
     async with api.database.transaction() as session:
@@ -41,7 +47,9 @@ async def answered_run(
         shard = await add_shard(session, run=run, end=len(answers))
         await _add_manifest(session, api, shard, len(answers))
         texts = [text or "" for text in answers]
-        chunk = store_chunk(api.storage, folder, chunk_frame(texts), run_id=run.id, claim_id=shard.claim_id, no=0)
+        chunk = store_chunk(
+            api.storage, folder, chunk_frame(texts, events=events), run_id=run.id, claim_id=shard.claim_id, no=0
+        )
         rows = [
             new_fact(number, row=number, status=FactStatus.OK if text is not None else FactStatus.ERROR)
             for number, text in enumerate(answers)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -102,6 +103,49 @@ async def test_pages_of_every_order_hold_each_run_once(api: Served, three: dict[
         assert [row async for row in _paged(api, order)] == whole
     assert await _names(api, order="-metrics.anls") == ["slow", "fast", "bare"]
     assert await _names(api, order="metrics.anls") == ["fast", "slow", "bare"]
+
+
+async def test_a_last_page_that_is_full_has_no_next_one(api: Served, three: dict[str, UUID]) -> None:
+    assert (await api.http.get("/runs/rows", params={"limit": 3})).json()["next"] is None
+    assert (await api.http.get("/runs/rows", params={"limit": 2})).json()["next"] is not None
+
+
+async def test_a_list_by_duration_holds_each_run_once_while_runs_go_on(api: Served, project: str) -> None:
+    now = datetime.now(UTC)
+    times = {"long": (1000, 0), "open": (500, None), "short": (100, 0)}
+    ids = {name: await _add(api, project, name) for name in times}
+
+    async def set_times(name: str, *, started_s: float, ended_s: float | None) -> None:
+        ended = None if ended_s is None else now + timedelta(seconds=ended_s)
+        values = {"started_at": now - timedelta(seconds=started_s), "finished_at": ended}
+        async with api.database.transaction() as session:
+            await session.execute(update(RUN).where(RUN.c.id == ids[name]).values(values))
+
+    for name, (started_s, ended_s) in times.items():
+        await set_times(name, started_s=started_s, ended_s=ended_s)
+    params = {"order": "-duration_s", "limit": 1}
+    first = (await api.http.get("/runs/rows", params=params)).json()
+    await set_times("open", started_s=500, ended_s=3600)
+    second = (await api.http.get("/runs/rows", params={**params, "cursor": first["next"]})).json()
+    third = (await api.http.get("/runs/rows", params={**params, "cursor": second["next"]})).json()
+    assert [page["items"][0]["name"] for page in (first, second, third)] == ["long", "open", "short"]
+    assert third["next"] is None
+
+
+async def test_a_column_says_which_end_is_good(api: Served, project: str) -> None:
+    await _add(api, project, "new", **{
+        "metrics.omnidocbench@text": 0.1, "metrics.omnidocbench@text.low": 0.0,
+        "metrics.omnidocbench@text.direction": "lower", "metrics.mixed": 1.0, "metrics.mixed.direction": "lower",
+        "metrics.cer": 0.5, "metric": "cer", "metric_direction": "lower", "truncation_rate": 0.1,
+    })  # fmt: skip
+    await _add(api, project, "old", **{"metrics.mixed": 1.0, "metrics.mixed.direction": "higher", "metrics.none": 1.0})
+    columns = (await api.http.get("/runs/columns")).json()["columns"]
+    directions = {column["name"]: column["direction"] for column in columns}
+    assert {name: directions[name] for name in directions if directions[name] == "lower"} == dict.fromkeys(
+        ("duration_s", "metrics.omnidocbench@text", "metrics.omnidocbench@text.low", "metrics.cer", "truncation_rate"),
+        "lower",
+    )
+    assert [directions[name] for name in ("metrics.mixed", "metrics.none", "total", "name")] == [None] * 4
 
 
 async def _paged(api: Served, order: str) -> AsyncIterator[str]:

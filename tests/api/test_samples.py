@@ -130,6 +130,12 @@ async def test_an_answer_of_a_megabyte_with_markup_is_whole_in_its_sample(api: S
     assert len(row["text"]) <= 140
 
 
+async def test_a_sample_says_how_many_events_it_had_though_it_sends_fewer(api: Served, tmp_path: Path) -> None:
+    run_id = await answered_run(api, tmp_path, ["a"], right=[True], events=2_500)
+    timing = (await api.http.get(f"/runs/{run_id}/samples/1.0")).json()["timing"]
+    assert (timing["events"], len(timing["events_ms"]), len(timing["event_tokens"])) == (2_500, 2_000, 2_000)
+
+
 @pytest.mark.parametrize("sample_id", ["1.6", "2.0", "x", "1", "1.-1"])
 async def test_an_unknown_sample_is_not_found(api: Served, run_id: UUID, sample_id: str) -> None:
     assert (await api.http.get(f"/runs/{run_id}/samples/{sample_id}")).status_code in (404, 422)

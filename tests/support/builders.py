@@ -169,8 +169,10 @@ def new_fact(ordinal: int, *, row: int = 0, status: FactStatus = FactStatus.OK, 
     )
 
 
-def chunk_frame(texts: list[str], *, ordinals: list[int] | None = None, phase: int = 1) -> polars.DataFrame:
-    """Make a chunk's frame: one answered request per text."""
+def chunk_frame(
+    texts: list[str], *, ordinals: list[int] | None = None, phase: int = 1, events: int = 2
+) -> polars.DataFrame:
+    """Make a chunk's frame: one answered request per text, each with so many token events."""
     schema = polars_schema()
     empty: dict[str, object] = {name: [] if "List" in str(kind) else None for name, kind in schema.items()}
     rows = []
@@ -191,9 +193,9 @@ def chunk_frame(texts: list[str], *, ordinals: list[int] | None = None, phase: i
                 "tries": 1,
                 "request_sha256": SHA,
                 "text": content,
-                "event_ns": [10, 20],
-                "event_tokens": [1, 1],
-                "event_kind": ["content", "content"],
+                "event_ns": [10 * (no + 1) for no in range(events)],
+                "event_tokens": [1] * events,
+                "event_kind": ["content"] * events,
                 "user_prompt": "What?",
             }
         )

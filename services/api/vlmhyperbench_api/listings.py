@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from vlmhyperbench.db import listings, tallies
-from vlmhyperbench.db.listing_columns import FIXED
+from vlmhyperbench.db.listing_columns import DURATION, FIXED
 from vlmhyperbench.db.listings import ListedRun, Position
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.db.views import RunListingView
 from vlmhyperbench.domain.filters import MAX_FILTERS, Condition, Order, read_filter, read_order
+from vlmhyperbench.domain.run_columns import METRICS, direction_of, metric_of
 from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.wire.base import Page
 from vlmhyperbench.wire.listings import MAX_TAGS, Column, Columns, LabelChange, Labels, ListedScore, RunRow
@@ -35,7 +38,8 @@ Filters = Annotated[
         alias="where",
         max_length=MAX_FILTERS,
         description="Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, "
-        "`metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`.",
+        "`metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. "
+        "Commas separate values; a comma in a value is written `\\,`.",
         examples=[["state=SUCCEEDED", "metrics.anls>=0.8"]],
     ),
 ]
@@ -70,6 +74,8 @@ class _Last(BaseModel):
     order: str
     value: float | str | None
     id: UUID
+    at: AwareDatetime | None = None
+    """Instant at which a list is ordered by duration."""
 
 
 @router.get("/rows")
@@ -87,21 +93,36 @@ async def list_run_rows(
     Columns are those of `/runs/columns`, and every value of a spec as `spec.<path>`.
     """
     query = query_of(principal, where, q, order)
-    page = await listings.page(session, query, after=_after(cursor, query.order), limit=limit)
+    before = read_cursor(cursor, _Last)
+    if query.order.column == DURATION:
+        query = replace(query, at=before.at if before else await listings.instant(session))
+    found = await listings.page(session, query, after=_after(before, query.order), limit=limit + 1)
+    page = found[:limit]
     counts = await tallies.of_runs(session, [listed.run.id for listed in page])
-    last = page[-1] if len(page) == limit else None
+    last = page[-1] if len(found) > limit else None
     return Page[RunRow](
         items=[run_row_of(listed, counts.get(listed.run.id, Tally())) for listed in page],
-        next=write_cursor(_Last(order=query.order.text, value=_text_of(last), id=last.run.id)) if last else None,
+        next=write_cursor(_Last(order=query.order.text, value=_text_of(last), id=last.run.id, at=query.at))
+        if last
+        else None,
     )
 
 
 @router.get("/columns")
 async def list_run_columns(principal: Reader, session: ListSession) -> Columns:
     """List the columns by which this project's runs can be filtered and ordered, and the tags and tasks in use."""
-    fixed = [Column(name=name, kind=column.kind, is_number=column.kind == "number") for name, column in FIXED.items()]
+    fixed = [
+        Column(name=name, kind=column.kind, is_number=column.kind == "number", direction=direction_of(name))
+        for name, column in FIXED.items()
+    ]
     own = await listings.names(session, principal.project_id)
-    others = [Column(name=name, kind="value", is_number=kind == "number") for name, kind in own.items()]
+    stated = await listings.directions(session, principal.project_id)
+    others = [
+        Column.model_validate(
+            {"name": name, "kind": "value", "is_number": kind == "number", "direction": _direction(name, kind, stated)}
+        )
+        for name, kind in own.items()
+    ]
     return Columns(
         columns=fixed + others,
         tags=await listings.tags(session, principal.project_id),
@@ -199,6 +220,15 @@ def _score_of(listing: RunListingView) -> ListedScore | None:
     )
 
 
+def _direction(column: str, kind: str, stated: Mapping[str, str]) -> str | None:
+    """Return which values of a column are better: of a metric and the ends of its interval as its runs state it."""
+    if kind != "number":
+        return None
+    key = metric_of(column)
+    is_value = key is not None and column.removeprefix(f"{METRICS}{key}") in ("", ".low", ".high")
+    return stated.get(key) if key is not None and is_value else direction_of(column)
+
+
 def _labels_of(listing: RunListingView | None, run_id: UUID) -> Labels:
     if listing is None:
         raise NotFound(f"There is no run {run_id}.", cure="List the runs to see which there are.")
@@ -214,8 +244,7 @@ def _condition(text: str) -> Condition:
     return condition
 
 
-def _after(cursor: str | None, order: Order) -> Position | None:
-    last = read_cursor(cursor, _Last)
+def _after(last: _Last | None, order: Order) -> Position | None:
     if last is None:
         return None
     fixed = FIXED.get(order.column)

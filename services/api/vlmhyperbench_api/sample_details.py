@@ -245,6 +245,7 @@ def _timing(fact: Mapping[str, Any], result: Result) -> RequestTiming:
         latency_ms=result.latency_ms,
         stream_end_ms=None if end is None or scheduled is None else (end - scheduled) / NS_PER_MS,
         tpot_ms=result.tpot_ms,
+        events=len(events),
         events_ms=[] if scheduled is None else [(event - scheduled) / NS_PER_MS for event in events[:MAX_EVENTS]],
         event_tokens=list(tokens[:MAX_EVENTS]),
     )

@@ -5,7 +5,7 @@ A run has values of the columns that apply to it; the columns of metrics, and va
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 SPEC: Final = "spec."
 """Prefix of columns that are values of the spec, such as `spec.decoding.temperature`."""
@@ -46,6 +46,20 @@ NUMBER_COLUMNS: Final = frozenset(
 )
 """Columns of numbers, apart from those of metrics."""
 COLUMNS: Final = TEXT_COLUMNS | NUMBER_COLUMNS
+HIGHER: Final = frozenset({"ok", "output_tokens_per_s", "samples_per_s", "goodput_per_s", "coverage"})
+"""Columns of which more is better."""
+LOWER: Final = frozenset(
+    {
+        *("duration_s", "model_failures", "infrastructure_failures", "requests_missing", "truncation_rate"),
+        *("latency_p50_ms", "latency_p99_ms", "ttft_p50_ms", "cost_total", "cost_per_answer"),
+        *("cost_per_million_tokens", "power_w", "energy_j", "energy_j_per_answer", "energy_j_per_1k_tokens"),
+        *("peak_memory_bytes", "engine_memory_bytes", "accelerator_memory_bytes", "accelerator_delta_bytes"),
+        "request_delta_bytes",
+        *(f"{time}.{part}" for time in TIMES for part in TIME_PARTS),
+    }
+)
+"""Columns of which less is better; of the other numbers neither end is."""
+_METRIC_DIRECTIONS: Final[dict[str, Literal["higher", "lower"]]] = {"n_scored": "higher", "n_unscored": "lower"}
 
 
 def metric_of(column: str) -> str | None:
@@ -55,6 +69,15 @@ def metric_of(column: str) -> str | None:
     key = column.removeprefix(METRICS)
     head, dot, ending = key.rpartition(".")
     return head if dot and ending in METRIC_ENDINGS else key
+
+
+def direction_of(column: str) -> Literal["higher", "lower"] | None:
+    """Return which values of a column are better; None where none are, or where only the runs of a metric say so."""
+    if column in HIGHER:
+        return "higher"
+    if column in LOWER:
+        return "lower"
+    return _METRIC_DIRECTIONS.get(column.rpartition(".")[2]) if column.startswith(METRICS) else None
 
 
 def is_open(column: str) -> bool:

@@ -95,6 +95,8 @@ class Column(Output):
     """How it is compared; a `value` is a number or text, whichever a run has."""
     is_number: bool
     """Whether its values are numbers, so that it can be an axis."""
+    direction: Literal["higher", "lower"] | None = None
+    """Which values are better, as the runs of a metric state it; None where they state none, or both."""
 
 
 class Columns(Output):

@@ -110,9 +110,12 @@ class RequestTiming(Output):
     """Until the last token."""
     stream_end_ms: float | None
     tpot_ms: float | None
+    events: int
+    """Number of token-bearing events."""
     events_ms: list[float]
-    """When token-bearing events came, at most 2,000."""
+    """When the first of them came, at most 2,000."""
     event_tokens: list[int]
+    """Output tokens in each of those."""
 
 
 class SampleNeighbours(Output):

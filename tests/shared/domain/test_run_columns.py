@@ -8,11 +8,14 @@ from tests.shared.reports.builders import evidence
 from vlmhyperbench.db.listing_columns import FIXED
 from vlmhyperbench.domain.run_columns import (
     COLUMNS,
+    HIGHER,
+    LOWER,
     METRIC_ENDINGS,
     NUMBER_COLUMNS,
     TEXT_COLUMNS,
     TIME_PARTS,
     TIMES,
+    direction_of,
     is_number,
     is_open,
     metric_of,
@@ -51,6 +54,22 @@ def test_the_metric_of_a_column_is_its_key_without_an_ending() -> None:
     assert metric_of("metrics.anls@paper.low") == "anls@paper"
     assert metric_of("metrics.my.metric.n_scored") == "my.metric"
     assert metric_of("latency_p50_ms") is None
+
+
+def test_a_known_number_says_which_end_is_good_if_one_is() -> None:
+    lower = (
+        "latency_p99_ms",
+        "latency_ms.p50",
+        "truncation_rate",
+        "model_failures",
+        "cost_total",
+        "metrics.x.n_unscored",
+    )
+    assert {direction_of(name) for name in lower} == {"lower"}
+    assert {direction_of(name) for name in ("output_tokens_per_s", "ok", "metrics.x.n_scored")} == {"higher"}
+    assert {direction_of(name) for name in ("total", "metrics.x", "metrics.x.low", "spec.seed")} == {None}
+    assert LOWER | HIGHER <= NUMBER_COLUMNS
+    assert not LOWER & HIGHER
 
 
 def test_values_of_the_spec_are_an_open_set() -> None:

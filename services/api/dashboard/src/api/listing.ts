@@ -6,6 +6,7 @@ import { isOpen } from './queries';
 export type RunRow = Schemas['RunRow'];
 export type Point = Schemas['RunPoint'];
 export type Points = Schemas['RunPoints'];
+export type Column = Schemas['Column'];
 export type SavedView = Schemas['SavedView'];
 export type Goal = 'higher' | 'lower';
 

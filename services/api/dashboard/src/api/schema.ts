@@ -2462,6 +2462,8 @@ export interface components {
          * @description A column by which lists of runs are filtered and ordered.
          */
         Column: {
+            /** Direction */
+            direction?: ("higher" | "lower") | null;
             /** Is Number */
             is_number: boolean;
             /**
@@ -6061,6 +6063,8 @@ export interface components {
         RequestTiming: {
             /** Event Tokens */
             event_tokens: number[];
+            /** Events */
+            events: number;
             /** Events Ms */
             events_ms: number[];
             /** Latency Ms */
@@ -9230,7 +9234,7 @@ export interface operations {
                 /** @description By default the primary metric. */
                 metric?: string | null;
                 task: string;
-                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. Commas separate values; a comma in a value is written `\,`. */
                 where?: string[] | null;
             };
             header?: never;
@@ -9949,7 +9953,7 @@ export interface operations {
                 limit?: number;
                 /** @description Words in the name, target, task, dataset, note or tags. */
                 q?: string | null;
-                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. Commas separate values; a comma in a value is written `\,`. */
                 where?: string[] | null;
             };
             header?: never;
@@ -11217,7 +11221,7 @@ export interface operations {
                 order?: string | null;
                 /** @description Words in the name, target, task, dataset, note or tags. */
                 q?: string | null;
-                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. Commas separate values; a comma in a value is written `\,`. */
                 where?: string[] | null;
             };
             header?: never;
@@ -11256,7 +11260,7 @@ export interface operations {
                 order?: string | null;
                 /** @description Words in the name, target, task, dataset, note or tags. */
                 q?: string | null;
-                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. Commas separate values; a comma in a value is written `\,`. */
                 where?: string[] | null;
             };
             header?: never;
@@ -11389,7 +11393,7 @@ export interface operations {
                 order?: string;
                 /** @description Words in the name, target, task, dataset, note or tags. */
                 q?: string | null;
-                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. */
+                /** @description Filters, all of which hold: COLUMN OPERATOR VALUE, such as `state=RUNNING,QUEUED`, `metrics.anls>=0.8`, `spec.decoding.temperature=0`, `tags=nightly`, `note~slow` or `latency_p99_ms=*`. Commas separate values; a comma in a value is written `\,`. */
                 where?: string[] | null;
             };
             header?: never;

@@ -3,11 +3,11 @@ import { NativeSelect } from '@mantine/core';
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, body } from '../../api/client';
-import { columnsQuery, pointsQuery } from '../../api/listing';
+import { type Column, columnsQuery, pointsQuery } from '../../api/listing';
 import { column as columnName, significant } from '../../ui/format';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
 import { Scroll } from '../../ui/Scroll';
-import { endsOf, goalOf } from '../explore/axes';
+import { directionOf, endsOf } from '../explore/axes';
 import { sweptOf } from './Means';
 import { experiment as route } from './route';
 
@@ -32,15 +32,16 @@ export function Figures({ id }: { id: string }) {
   const columns = useQuery(columnsQuery);
   const axes = useQuery(axesQuery(id));
   if (!columns.data) return null;
-  const names = columns.data.columns.filter((column) => column.is_number).map((column) => column.name);
+  const known = columns.data.columns.filter((column) => column.is_number);
+  const names = known.map((column) => column.name);
   const qualities = names.filter((name) => /^metrics\.[^.]+$/.test(name));
   const speeds = SPEEDS.filter((name) => names.includes(name));
   const swept = sweptOf(axes.data?.axes ?? []);
   return (
     <div className="grid wide">
-      <Figure id={id} title="Pareto" xs={speeds} ys={qualities} names={names} />
+      <Figure id={id} title="Pareto" xs={speeds} ys={qualities} columns={known} />
       {swept.length > 0 ? (
-        <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} names={names} isSweep />
+        <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} columns={known} isSweep />
       ) : null}
     </div>
   );
@@ -51,21 +52,23 @@ interface Props {
   title: 'Pareto' | 'Sweep';
   xs: readonly string[];
   ys: readonly string[];
-  names: readonly string[];
+  columns: readonly Column[];
   isSweep?: boolean;
 }
 
-function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
+function Figure({ id, title, xs, ys, columns, isSweep = false }: Props) {
   const search = route.useSearch();
   const navigate = useNavigate({ from: '/experiments/$id' });
   const [xKey, yKey] = isSweep ? (['axis', 'effect'] as const) : (['speed', 'quality'] as const);
   const [x, y] = [search[xKey] ?? xs[0] ?? '', search[yKey] ?? ys[0] ?? ''];
-  const ends = endsOf(y, new Set(names));
+  const ends = endsOf(y, new Set(columns.map(({ name }) => name)));
+  const directions = [directionOf(x, columns), directionOf(y, columns)].filter((direction) => direction !== null);
+  const hasFront = !isSweep && directions.length === 2;
   const where = [`experiment_id=${id}`];
   const query = useQuery(
     pointsQuery({
       columns: x && y ? [x, y, ...(ends ?? [])] : [],
-      goals: isSweep ? [] : [goalOf(x), goalOf(y)],
+      goals: hasFront ? directions : [],
       where,
     }),
   );
@@ -111,6 +114,11 @@ function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
         )}
       </header>
       <div className="body">
+        {isSweep || hasFront || points.length === 0 ? null : (
+          <p className="sub">
+            No front is marked: nothing says which end of both columns is good. Choose it in Explore.
+          </p>
+        )}
         {points.length === 0 ? (
           <p className="sub">{query.error ? query.error.message : 'No run of the experiment has both values yet.'}</p>
         ) : (

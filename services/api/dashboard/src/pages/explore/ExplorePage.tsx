@@ -3,7 +3,7 @@ import { NativeSelect, SegmentedControl, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import { columnsQuery, type Goal, type Points, pointsQuery } from '../../api/listing';
+import { type Column, columnsQuery, type Goal, type Points, pointsQuery } from '../../api/listing';
 import { Filters } from '../../ui/Filters';
 import { column as columnName, count } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
@@ -23,23 +23,21 @@ export function ExplorePage() {
   return (
     <div className="page">
       <Loaded query={columns} what="columns">
-        {({ columns: all }) => {
-          const names = all.filter((column) => column.is_number).map((column) => column.name);
-          return <Builder names={names} />;
-        }}
+        {({ columns: all }) => <Builder columns={all.filter((column) => column.is_number)} />}
       </Loaded>
     </div>
   );
 }
 
-function Builder({ names }: { names: readonly string[] }) {
+function Builder({ columns }: { columns: readonly Column[] }) {
+  const names = useMemo(() => columns.map((column) => column.name), [columns]);
   const search = route.useSearch();
   const navigate = useNavigate({ from: '/explore' });
   const go = (change: Partial<ExploreSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const usual = defaultAxes(names);
   const [x, y] = [search.x ?? usual.x ?? '', search.y ?? usual.y ?? ''];
-  const goals: [Goal, Goal] = [search.xgoal ?? goalOf(x), search.ygoal ?? goalOf(y)];
+  const goals: [Goal, Goal] = [search.xgoal ?? goalOf(x, columns), search.ygoal ?? goalOf(y, columns)];
   const known = useMemo(() => new Set(names), [names]);
   const [xEnds, yEnds] = [endsOf(x, known), endsOf(y, known)];
   const where = search.where ?? [];
@@ -63,14 +61,14 @@ function Builder({ names }: { names: readonly string[] }) {
         <Axis
           label="Across"
           column={x}
-          names={names}
+          columns={columns}
           goal={goals[0]}
           change={(column, goal) => go({ x: column, xgoal: goal })}
         />
         <Axis
           label="Up"
           column={y}
-          names={names}
+          columns={columns}
           goal={goals[1]}
           change={(column, goal) => go({ y: column, ygoal: goal })}
         />
@@ -92,20 +90,20 @@ function Builder({ names }: { names: readonly string[] }) {
 interface AxisProps {
   label: string;
   column: string;
-  names: readonly string[];
+  columns: readonly Column[];
   goal: Goal;
   change: (column: string, goal: Goal) => void;
 }
 
-function Axis({ label, column, names, goal, change }: AxisProps) {
+function Axis({ label, column, columns, goal, change }: AxisProps) {
   return (
     <div className="explore-axis">
       <NativeSelect
         size="xs"
         label={label}
         value={column}
-        onChange={(event) => change(event.currentTarget.value, goalOf(event.currentTarget.value))}
-        data={[...new Set([...names, column])]
+        onChange={(event) => change(event.currentTarget.value, goalOf(event.currentTarget.value, columns))}
+        data={[...new Set([...columns.map(({ name }) => name), column])]
           .filter(Boolean)
           .map((name) => ({ value: name, label: columnName(name) }))}
       />

@@ -1,11 +1,23 @@
 import { describe, expect, it } from 'vitest';
-import { boundsOf, defaultAxes, endsOf, goalOf, withBounds } from './axes';
+import type { Column } from '../../api/listing';
+import { boundsOf, defaultAxes, directionOf, endsOf, goalOf, withBounds } from './axes';
 
 describe('the goal of an axis', () => {
-  it('is less of times, bytes, costs and error rates, and more of all else', () => {
-    const names = ['latency_p99_ms', 'peak_memory_bytes', 'metrics.cer', 'cost_total', 'duration_s'];
-    expect(names.map(goalOf)).toEqual(Array(5).fill('lower'));
-    expect(['metrics.anls', 'output_tokens_per_s', 'metrics.exact_match'].map(goalOf)).toEqual(Array(3).fill('higher'));
+  it('is the direction that the column states, and more where it states none', () => {
+    const column = (name: string, direction: Column['direction']): Column => ({
+      name,
+      kind: 'value',
+      is_number: true,
+      direction,
+    });
+    const columns = [
+      column('metrics.omnidocbench@text', 'lower'),
+      column('metrics.cereal', 'higher'),
+      column('priority', null),
+    ];
+    const names = ['metrics.omnidocbench@text', 'metrics.cereal', 'priority', 'latency_gone_ms'];
+    expect(names.map((name) => goalOf(name, columns))).toEqual(['lower', 'higher', 'higher', 'higher']);
+    expect(names.map((name) => directionOf(name, columns))).toEqual(['lower', 'higher', null, null]);
   });
 });
 

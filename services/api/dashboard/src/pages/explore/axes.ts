@@ -1,12 +1,14 @@
 /** Axes of the builder and their filters; everything here is pure. */
-import type { Goal } from '../../api/listing';
+import type { Column, Goal } from '../../api/listing';
 
-/** Columns that grow when something gets worse; of all others more is taken to be better, until the person says so. */
-const LOWER =
-  /(_ms|_s|_bytes|cer|wer|ter|error|failed|_unscored|cost|power|energy)(\.|_|$)|^(latency|ttft|tpot|duration|cost|total)/;
+/** Which end of a column is good; null where nothing says so. */
+export function directionOf(column: string, columns: readonly Column[]): Goal | null {
+  return columns.find(({ name }) => name === column)?.direction ?? null;
+}
 
-export function goalOf(column: string): Goal {
-  return LOWER.test(column) && !/per_s$/.test(column) ? 'lower' : 'higher';
+/** The goal of an axis: of a column without a direction more is taken to be better, until the person says otherwise. */
+export function goalOf(column: string, columns: readonly Column[]): Goal {
+  return directionOf(column, columns) ?? 'higher';
 }
 
 /** The columns that hold the ends of an axis' interval, where runs have them. */

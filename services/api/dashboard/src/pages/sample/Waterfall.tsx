@@ -77,8 +77,8 @@ export function Waterfall({
         </tbody>
       </table>
       <p className="sub">
-        Latency {milliseconds(timing.latency_ms)}, TPOT {milliseconds(timing.tpot_ms)}, {count(timing.events_ms.length)}{' '}
-        token events{tries > 1 ? `, sent ${count(tries)} times: the last one is shown` : ''}
+        Latency {milliseconds(timing.latency_ms)}, TPOT {milliseconds(timing.tpot_ms)}, {count(timing.events)} token
+        events{tries > 1 ? `, sent ${count(tries)} times: the last one is shown` : ''}
       </p>
     </>
   );

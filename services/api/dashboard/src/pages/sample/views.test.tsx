@@ -80,6 +80,7 @@ describe('the times of a request', () => {
     latency_ms: 31,
     stream_end_ms: 33,
     tpot_ms: 5,
+    events: 5000,
     events_ms: [11, 21, 31],
     event_tokens: [1, 1, 1],
   };
@@ -93,15 +94,20 @@ describe('the times of a request', () => {
     ]);
   });
 
+  it('are followed by the number of all token events, also of those that are not sent', () => {
+    show(<Waterfall timing={timing} tries={1} />);
+    expect(screen.getByText(/token events/).textContent).toMatch(/5\D?000\s+token events/);
+  });
+
   it('of a pipeline are said to be those of its critical path', () => {
     const path = { ...timing, queue_ms: null, ttft_ms: null, stream_end_ms: null, tpot_ms: null, latency_ms: 40 };
-    show(<Waterfall timing={{ ...path, events_ms: [], event_tokens: [] }} tries={0} isCombined />);
+    show(<Waterfall timing={{ ...path, events: 0, events_ms: [], event_tokens: [] }} tries={0} isCombined />);
     expect(screen.getByText(/critical path/).textContent).toContain('40');
   });
 
   it('are absent where nothing was measured', () => {
     const nothing = { queue_ms: null, ttft_ms: null, latency_ms: null, stream_end_ms: null, tpot_ms: null };
-    show(<Waterfall timing={{ ...nothing, events_ms: [], event_tokens: [] }} tries={1} />);
+    show(<Waterfall timing={{ ...nothing, events: 0, events_ms: [], event_tokens: [] }} tries={1} />);
     expect(screen.getByText(/Nothing was timed/)).toBeTruthy();
   });
 });
