@@ -37,7 +37,7 @@ const LABELS: Record<Tab, string> = {
 export function RunPage() {
   const { id } = route.useParams();
   const query = useQuery(runQuery(id));
-  useFollow([id]);
+  useFollow(query.data ? [query.data.id] : []);
   useTitle(query.data?.name ?? 'Run');
   return (
     <div className="page">
