@@ -80,6 +80,7 @@ function Builder({ names }: { names: readonly string[] }) {
         names={names}
         bounds={search.bounds ?? []}
         where={where}
+        q={search.q}
         change={(bounds, changed) => go({ bounds, where: changed })}
       />
       <Loaded query={query} what="points">
