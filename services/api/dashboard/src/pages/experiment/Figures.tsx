@@ -3,8 +3,9 @@ import { NativeSelect } from '@mantine/core';
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, body } from '../../api/client';
-import { columnsQuery, pointsQuery } from '../../api/listing';
+import { columnsQuery, type Points, pointsQuery } from '../../api/listing';
 import { column as columnName, significant } from '../../ui/format';
+import { Loaded } from '../../ui/Loaded';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
 import { Scroll } from '../../ui/Scroll';
 import { endsOf, goalOf } from '../explore/axes';
@@ -30,18 +31,28 @@ export const axesQuery = (id: string) =>
 
 export function Figures({ id }: { id: string }) {
   const columns = useQuery(columnsQuery);
+  return (
+    <Loaded query={columns} what="the figures">
+      {(known) => <Drawn id={id} names={known.columns.filter(({ is_number }) => is_number).map(({ name }) => name)} />}
+    </Loaded>
+  );
+}
+
+function Drawn({ id, names }: { id: string; names: readonly string[] }) {
   const axes = useQuery(axesQuery(id));
-  if (!columns.data) return null;
-  const names = columns.data.columns.filter((column) => column.is_number).map((column) => column.name);
   const qualities = names.filter((name) => /^metrics\.[^.]+$/.test(name));
   const speeds = SPEEDS.filter((name) => names.includes(name));
-  const swept = sweptOf(axes.data?.axes ?? []);
   return (
     <div className="grid wide">
       <Figure id={id} title="Pareto" xs={speeds} ys={qualities} names={names} />
-      {swept.length > 0 ? (
-        <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} names={names} isSweep />
-      ) : null}
+      <Loaded query={axes} what="what the runs differ in">
+        {(found) => {
+          const swept = sweptOf(found.axes);
+          return swept.length > 0 ? (
+            <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} names={names} isSweep />
+          ) : null;
+        }}
+      </Loaded>
     </div>
   );
 }
@@ -69,22 +80,6 @@ function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
       where,
     }),
   );
-  const points = (query.data?.points ?? []).flatMap((point): Plotted[] => {
-    const [across, up, low, high] = point.values;
-    if (typeof across !== 'number' || typeof up !== 'number') return [];
-    const hasEnds = typeof low === 'number' && typeof high === 'number';
-    return [
-      {
-        id: point.id,
-        name: point.name,
-        target: isSweep ? `${point.target} · ${point.task}` : point.target,
-        x: across,
-        y: up,
-        yEnds: hasEnds ? [low, high] : null,
-        isBest: point.is_best,
-      },
-    ];
-  });
   const choice = (key: typeof xKey | typeof yKey, label: string, value: string, all: readonly string[]) => (
     <NativeSelect
       size="xs"
@@ -111,27 +106,66 @@ function Figure({ id, title, xs, ys, names, isSweep = false }: Props) {
         )}
       </header>
       <div className="body">
-        {points.length === 0 ? (
-          <p className="sub">{query.error ? query.error.message : 'No run of the experiment has both values yet.'}</p>
+        {x && y ? (
+          <Loaded query={query} what="points">
+            {(found) => <Chart points={plotted(found, isSweep)} x={x} y={y} title={title} isSweep={isSweep} />}
+          </Loaded>
         ) : (
-          <>
-            <PointsChart
-              points={points}
-              x={x}
-              y={y}
-              isSweep={isSweep}
-              height={300}
-              alt={`${columnName(y)} over ${columnName(x)} of ${points.length} runs; the table below has the numbers.`}
-            />
-            <Numbers points={points} x={x} y={y} title={title} />
-          </>
+          <NoPoint />
         )}
       </div>
     </section>
   );
 }
 
-function Numbers({ points, x, y, title }: { points: readonly Plotted[]; x: string; y: string; title: string }) {
+function NoPoint() {
+  return <p className="sub">No run of the experiment has both values yet.</p>;
+}
+
+function plotted(found: Points, isSweep: boolean): Plotted[] {
+  return found.points.flatMap((point): Plotted[] => {
+    const [across, up, low, high] = point.values;
+    if (typeof across !== 'number' || typeof up !== 'number') return [];
+    const hasEnds = typeof low === 'number' && typeof high === 'number';
+    return [
+      {
+        id: point.id,
+        name: point.name,
+        target: isSweep ? `${point.target} · ${point.task}` : point.target,
+        x: across,
+        y: up,
+        yEnds: hasEnds ? [low, high] : null,
+        isBest: point.is_best,
+      },
+    ];
+  });
+}
+
+interface ShownProps {
+  points: readonly Plotted[];
+  x: string;
+  y: string;
+  title: string;
+}
+
+function Chart({ points, x, y, title, isSweep }: ShownProps & { isSweep: boolean }) {
+  if (points.length === 0) return <NoPoint />;
+  return (
+    <>
+      <PointsChart
+        points={points}
+        x={x}
+        y={y}
+        isSweep={isSweep}
+        height={300}
+        alt={`${columnName(y)} over ${columnName(x)} of ${points.length} runs; the table below has the numbers.`}
+      />
+      <Numbers points={points} x={x} y={y} title={title} />
+    </>
+  );
+}
+
+function Numbers({ points, x, y, title }: ShownProps) {
   return (
     <details>
       <summary className="sub">Numbers</summary>
