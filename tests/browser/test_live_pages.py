@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.browser.checks import check_page
 from tests.support.processes import PATIENCE_S
@@ -52,9 +52,9 @@ def _link(stack: Stack) -> str:
 
 
 def _start(stack: Stack, name: str) -> str:
-    """Start a run of two minutes, which ends within seconds when more requests are in flight."""
+    """Start a run of ten minutes, longer than a test waits; with 128 requests in flight it ends in half a minute."""
     entry = {
-        "target": {"model": "simulated", "engine_params": {"ttft_ms": 1500, "gap_ms": 5, "tokens": 8}},
+        "target": {"model": "simulated", "engine_params": {"ttft_ms": 8000, "gap_ms": 5, "tokens": 8}},
         "task": "synthetic-questions",
         "dataset": {"name": "synthetic-questions", "limit": QUESTIONS},
     }
@@ -71,14 +71,18 @@ def test_a_run_is_watched_and_retuned_from_its_start_to_its_report(context: Brow
     expect(now.get_by_text("CPU")).to_be_visible()
     expect(now.locator("code")).not_to_be_empty()
     page.get_by_role("button", name="4 in flight").click()
-    page.get_by_label("Requests in flight").fill("64")
+    page.get_by_label("Requests in flight").fill("8")
     page.get_by_role("button", name="Change", exact=True).click()
-    expect(page.get_by_role("button", name="64 in flight")).to_be_visible()
+    expect(page.get_by_role("button", name="8 in flight")).to_be_visible()
+    stack.client.runs.retune(run_id, in_flight=128)
     expect(page.get_by_role("link", name="Report")).to_be_visible()
     expect(now).to_have_count(0)
     run = stack.client.runs.get(run_id)
     assert (run.state, run.done) == ("SUCCEEDED", QUESTIONS)
-    assert [(change.before, change.in_flight, change.by) for change in run.retunes] == [(4, 64, "local")]
+    assert [(change.before, change.in_flight, change.by) for change in run.retunes] == [
+        (4, 8, "local"),
+        (8, 128, "local"),
+    ]
     assert run.headline is not None
     assert run.headline.validity == "retuned"
 
@@ -117,12 +121,22 @@ def test_a_page_outlives_the_api_and_shows_what_has_happened_meanwhile(context: 
 
 def test_two_tabs_that_cancel_at_once_cancel_the_run_once(context: BrowserContext, stack: Stack) -> None:
     run_id = _start(stack, "twice")
+    cancels: list[Route] = []
+
+    def hold(route: Route) -> None:
+        """Let the cancels go on together, once both tabs have asked."""
+        cancels.append(route)
+        if len(cancels) == 2:
+            for held in cancels:
+                held.continue_()
+
+    context.route("**/cancel", hold)
     tabs = [_page(context), _page(context)]
     for tab in tabs:
         tab.goto(f"{stack.home.api_url()}/runs/{run_id}")
         expect(tab.get_by_role("button", name="Cancel")).to_be_enabled()
-    for tab in tabs:  # both are on their way before either is answered
-        tab.get_by_role("button", name="Cancel").dispatch_event("click")
+    for tab in tabs:
+        tab.get_by_role("button", name="Cancel").click()
     for tab in tabs:
         expect(tab.get_by_role("button", name="Rerun")).to_be_visible()
         expect(tab.get_by_text("Refused")).to_have_count(0)

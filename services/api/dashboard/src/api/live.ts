@@ -115,11 +115,17 @@ export class Live {
     let wasOpen = false;
     socket.onopen = () => {
       wasOpen = true;
-      this.retryMs = FIRST_RETRY_MS;
       this.set('open');
+      // The API sends the last lines to each connection that asks for logs.
+      for (const [stream, details] of this.details)
+        this.details.set(stream, { ...details, lines: [], linesLeftOut: 0 });
       this.ask([...this.followers.keys()]);
     };
-    socket.onmessage = (event) => this.take(JSON.parse(String(event.data)) as Message);
+    socket.onmessage = (event) => {
+      // Not before: what the API refuses to follow, it refuses after it has opened the connection.
+      this.retryMs = FIRST_RETRY_MS;
+      this.take(JSON.parse(String(event.data)) as Message);
+    };
     socket.onclose = () => {
       if (this.socket !== socket) return;
       this.socket = null;

@@ -3,7 +3,7 @@ import { Button, SegmentedControl } from '@mantine/core';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { ExportButton } from '../../ui/Exports';
-import { Loading, Problem } from '../../ui/Notes';
+import { Loaded } from '../../ui/Loaded';
 import { useTitle } from '../../ui/useTitle';
 import { Chooser } from './Chooser';
 import { Differences } from './Differences';
@@ -40,15 +40,13 @@ export function ComparePage() {
       </div>
       {ids.length < 2 ? (
         <Chooser chosen={ids} />
-      ) : query.data ? (
-        <Compare baseline={query.data.baseline} others={query.data.others} gated={gated} />
-      ) : query.error ? (
-        <>
-          <Problem error={query.error} retry={() => void query.refetch()} />
-          <SideBySide ids={ids} />
-        </>
       ) : (
-        <Loading what="the comparison" />
+        <>
+          <Loaded query={query} what="the comparison">
+            {({ baseline, others }) => <Compare baseline={baseline} others={others} gated={gated} />}
+          </Loaded>
+          {query.error && !query.data ? <SideBySide ids={ids} /> : null}
+        </>
       )}
     </div>
   );

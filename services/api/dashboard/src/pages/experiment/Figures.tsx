@@ -3,8 +3,9 @@ import { NativeSelect } from '@mantine/core';
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, body } from '../../api/client';
-import { type Column, columnsQuery, pointsQuery } from '../../api/listing';
+import { type Column, columnsQuery, type Points, pointsQuery } from '../../api/listing';
 import { column as columnName, significant } from '../../ui/format';
+import { Loaded } from '../../ui/Loaded';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
 import { Scroll } from '../../ui/Scroll';
 import { directionOf, endsOf } from '../explore/axes';
@@ -30,19 +31,29 @@ export const axesQuery = (id: string) =>
 
 export function Figures({ id }: { id: string }) {
   const columns = useQuery(columnsQuery);
+  return (
+    <Loaded query={columns} what="the figures">
+      {({ columns: all }) => <Drawn id={id} known={all.filter(({ is_number }) => is_number)} />}
+    </Loaded>
+  );
+}
+
+function Drawn({ id, known }: { id: string; known: readonly Column[] }) {
   const axes = useQuery(axesQuery(id));
-  if (!columns.data) return null;
-  const known = columns.data.columns.filter((column) => column.is_number);
-  const names = known.map((column) => column.name);
+  const names = known.map(({ name }) => name);
   const qualities = names.filter((name) => /^metrics\.[^.]+$/.test(name));
   const speeds = SPEEDS.filter((name) => names.includes(name));
-  const swept = sweptOf(axes.data?.axes ?? []);
   return (
     <div className="grid wide">
       <Figure id={id} title="Pareto" xs={speeds} ys={qualities} columns={known} />
-      {swept.length > 0 ? (
-        <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} columns={known} isSweep />
-      ) : null}
+      <Loaded query={axes} what="what the runs differ in">
+        {(found) => {
+          const swept = sweptOf(found.axes);
+          return swept.length > 0 ? (
+            <Figure id={id} title="Sweep" xs={swept} ys={[...speeds, ...qualities]} columns={known} isSweep />
+          ) : null;
+        }}
+      </Loaded>
     </div>
   );
 }
@@ -72,22 +83,6 @@ function Figure({ id, title, xs, ys, columns, isSweep = false }: Props) {
       where,
     }),
   );
-  const points = (query.data?.points ?? []).flatMap((point): Plotted[] => {
-    const [across, up, low, high] = point.values;
-    if (typeof across !== 'number' || typeof up !== 'number') return [];
-    const hasEnds = typeof low === 'number' && typeof high === 'number';
-    return [
-      {
-        id: point.id,
-        name: point.name,
-        target: isSweep ? `${point.target} · ${point.task}` : point.target,
-        x: across,
-        y: up,
-        yEnds: hasEnds ? [low, high] : null,
-        isBest: point.is_best,
-      },
-    ];
-  });
   const choice = (key: typeof xKey | typeof yKey, label: string, value: string, all: readonly string[]) => (
     <NativeSelect
       size="xs"
@@ -114,32 +109,78 @@ function Figure({ id, title, xs, ys, columns, isSweep = false }: Props) {
         )}
       </header>
       <div className="body">
-        {isSweep || hasFront || points.length === 0 ? null : (
-          <p className="sub">
-            No front is marked: nothing says which end of both columns is good. Choose it in Explore.
-          </p>
-        )}
-        {points.length === 0 ? (
-          <p className="sub">{query.error ? query.error.message : 'No run of the experiment has both values yet.'}</p>
+        {x && y ? (
+          <Loaded query={query} what="points">
+            {(found) => (
+              <Chart
+                points={plotted(found, isSweep)}
+                x={x}
+                y={y}
+                title={title}
+                isSweep={isSweep}
+                isMarked={isSweep || hasFront}
+              />
+            )}
+          </Loaded>
         ) : (
-          <>
-            <PointsChart
-              points={points}
-              x={x}
-              y={y}
-              isSweep={isSweep}
-              height={300}
-              alt={`${columnName(y)} over ${columnName(x)} of ${points.length} runs; the table below has the numbers.`}
-            />
-            <Numbers points={points} x={x} y={y} title={title} />
-          </>
+          <NoPoint />
         )}
       </div>
     </section>
   );
 }
 
-function Numbers({ points, x, y, title }: { points: readonly Plotted[]; x: string; y: string; title: string }) {
+function NoPoint() {
+  return <p className="sub">No run of the experiment has both values yet.</p>;
+}
+
+function plotted(found: Points, isSweep: boolean): Plotted[] {
+  return found.points.flatMap((point): Plotted[] => {
+    const [across, up, low, high] = point.values;
+    if (typeof across !== 'number' || typeof up !== 'number') return [];
+    const hasEnds = typeof low === 'number' && typeof high === 'number';
+    return [
+      {
+        id: point.id,
+        name: point.name,
+        target: isSweep ? `${point.target} · ${point.task}` : point.target,
+        x: across,
+        y: up,
+        yEnds: hasEnds ? [low, high] : null,
+        isBest: point.is_best,
+      },
+    ];
+  });
+}
+
+interface ShownProps {
+  points: readonly Plotted[];
+  x: string;
+  y: string;
+  title: string;
+}
+
+function Chart({ points, x, y, title, isSweep, isMarked }: ShownProps & { isSweep: boolean; isMarked: boolean }) {
+  if (points.length === 0) return <NoPoint />;
+  return (
+    <>
+      {isMarked ? null : (
+        <p className="sub">No front is marked: nothing says which end of both columns is good. Choose it in Explore.</p>
+      )}
+      <PointsChart
+        points={points}
+        x={x}
+        y={y}
+        isSweep={isSweep}
+        height={300}
+        alt={`${columnName(y)} over ${columnName(x)} of ${points.length} runs; the table below has the numbers.`}
+      />
+      <Numbers points={points} x={x} y={y} title={title} />
+    </>
+  );
+}
+
+function Numbers({ points, x, y, title }: ShownProps) {
   return (
     <details>
       <summary className="sub">Numbers</summary>

@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, body, type Schemas } from '../../api/client';
 import { count, milliseconds, perSecond } from '../../ui/format';
+import { Loaded } from '../../ui/Loaded';
 import { Scroll } from '../../ui/Scroll';
 import type { ExperimentDetail } from '../experiments/queries';
 
@@ -22,16 +23,20 @@ export function areRepeats(runs: ExperimentDetail['runs'], axes: readonly { colu
 
 export function Means({ experiment }: { experiment: ExperimentDetail }) {
   const isOpen = experiment.state === 'OPEN';
-  const { data } = useQuery({
+  const query = useQuery({
     queryKey: ['experiments', experiment.id, 'means', experiment.state],
     queryFn: ({ signal }) => {
       const params = { path: { experiment_id: experiment.id } };
       return body(api.GET('/api/v1/loads/repeats/{experiment_id}', { params, signal }));
     },
     retry: false,
-    refetchInterval: (query) => (query.state.error || !isOpen ? false : POLL_MS),
+    refetchInterval: ({ state }) => ((state.error && !state.data) || !isOpen ? false : POLL_MS),
   });
-  return data ? <MeansTable means={data} /> : null;
+  return (
+    <Loaded query={query} what="the means of the repeats">
+      {(means) => <MeansTable means={means} />}
+    </Loaded>
+  );
 }
 
 export function MeansTable({ means }: { means: Schemas['LoadMeans'] }) {

@@ -78,6 +78,7 @@ function Builder({ columns }: { columns: readonly Column[] }) {
         names={names}
         bounds={search.bounds ?? []}
         where={where}
+        q={search.q}
         change={(bounds, changed) => go({ bounds, where: changed })}
       />
       <Loaded query={query} what="points">

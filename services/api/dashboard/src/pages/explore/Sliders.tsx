@@ -14,13 +14,14 @@ interface Props {
   names: readonly string[];
   bounds: readonly string[];
   where: readonly string[];
+  q: string | undefined;
   change: (bounds: string[], where: string[]) => void;
 }
 
-export function Sliders({ names, bounds, where, change }: Props) {
+export function Sliders({ names, bounds, where, q, change }: Props) {
   const own = (text: string) => bounds.some((name) => text.startsWith(`${name}>=`) || text.startsWith(`${name}<=`));
   // The ends of the sliders are those of the runs that the other filters leave.
-  const { data } = useQuery(pointsQuery({ columns: bounds, where: where.filter((text) => !own(text)) }));
+  const { data } = useQuery(pointsQuery({ columns: bounds, where: where.filter((text) => !own(text)), q }));
   return (
     <div className="explore-bounds">
       {bounds.map((name, at) => {
@@ -30,7 +31,7 @@ export function Sliders({ names, bounds, where, change }: Props) {
           .filter((value): value is number => typeof value === 'number');
         return (
           <Bound
-            key={`${name} ${values.length} ${where.join()}`}
+            key={name}
             name={name}
             values={values}
             where={where}
@@ -71,7 +72,14 @@ interface BoundProps {
 function Bound({ name, values, where, set, remove }: BoundProps) {
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const { low, high } = boundsOf(name, where);
-  const [range, setRange] = useState<[number, number]>([low ?? least, high ?? most]);
+  const ends: [number, number] = [low ?? least, high ?? most];
+  const [range, setRange] = useState(ends);
+  // Moved by something else: the slider stays the same one, as another would not have the keyboard's focus.
+  const [known, setKnown] = useState(ends);
+  if (ends.some((end, at) => end !== known[at])) {
+    setKnown(ends);
+    setRange(ends);
+  }
   return (
     <div className="explore-bound">
       <div className="line-head">

@@ -6,7 +6,7 @@ import { useFollow } from '../../api/live';
 import { type Run, runsQuery, workersQuery } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { Loaded } from '../../ui/Loaded';
-import { Empty, Problem } from '../../ui/Notes';
+import { Empty } from '../../ui/Notes';
 import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
 import { useTitle } from '../../ui/useTitle';
@@ -16,14 +16,15 @@ import { RecentRuns } from './RecentRuns';
 import { ResourceMeters } from './ResourceMeters';
 
 const MAX_SHOWN = 8;
+const MAX_COUNTED = 20;
 const ENDED = rowsQuery({ where: ['state=SUCCEEDED,PARTIAL,FAILED,CANCELLED'], limit: MAX_SHOWN });
 const FAILED = rowsQuery({ where: ['state=FAILED,PARTIAL'], limit: MAX_SHOWN });
 
-/** The runs of a state; undefined while they are read for the first time. */
-function useRuns(state: Run['state']): Run[] | undefined {
-  const { data } = useInfiniteQuery(runsQuery({ state }, 20));
-  return data?.pages.flatMap((page) => page.items);
-}
+const useRuns = (state: Run['state']) =>
+  useInfiniteQuery({
+    ...runsQuery({ state }, MAX_COUNTED),
+    select: ({ pages }) => pages.flatMap((page) => page.items),
+  });
 
 export function HomePage() {
   useTitle('');
@@ -43,11 +44,9 @@ export function HomePage() {
           </Link>
         </header>
         <div className="body">
-          {workers.error && !workers.data ? (
-            <Problem error={workers.error} />
-          ) : (
-            <Devices workers={workers.data?.items ?? []} />
-          )}
+          <Loaded query={workers} what="devices">
+            {({ items }) => <Devices workers={items} />}
+          </Loaded>
         </div>
       </section>
     </div>
@@ -71,62 +70,101 @@ function NothingYet() {
 
 function Known() {
   const [begun, indexed, queued] = [useRuns('RUNNING'), useRuns('INDEXED'), useRuns('QUEUED')];
-  const running = [...(begun ?? []), ...(indexed ?? [])];
-  const waiting = queued ?? [];
-  const failed = useQuery(FAILED).data?.items ?? [];
-  const ended = useQuery(ENDED).data?.items ?? [];
-  useFollow([...running, ...waiting].slice(0, 64).map((run) => run.id));
+  const [failed, ended] = [useQuery(FAILED), useQuery(ENDED)];
+  const running = begun.data && indexed.data && [...begun.data, ...indexed.data];
+  useFollow([...(running ?? []), ...(queued.data ?? [])].slice(0, 64).map((run) => run.id));
   return (
     <>
       <div className="grid">
-        <Section title="Running now" count={running.length}>
-          {begun === undefined || indexed === undefined ? (
-            <p className="sub">Loading …</p>
-          ) : running.length === 0 ? (
-            <p className="sub">Nothing runs at the moment.</p>
-          ) : null}
-          {running.slice(0, MAX_SHOWN).map((run) => (
-            <Line key={run.id} run={run}>
-              <RunProgress run={run} />
-              <ResourceMeters id={run.id} />
-            </Line>
-          ))}
+        <Section
+          title="Running now"
+          where="state=RUNNING,INDEXED"
+          count={running?.length}
+          hasMore={begun.hasNextPage || indexed.hasNextPage}
+        >
+          <Loaded query={begun} what="running runs">
+            {(first) => (
+              <Loaded query={indexed} what="running runs">
+                {(rest) => <Running runs={[...first, ...rest]} />}
+              </Loaded>
+            )}
+          </Loaded>
         </Section>
-        <Section title="Waiting" count={waiting.length}>
-          {queued === undefined ? (
-            <p className="sub">Loading …</p>
-          ) : waiting.length === 0 ? (
-            <p className="sub">The queue is empty.</p>
-          ) : null}
-          {waiting.slice(0, MAX_SHOWN).map((run) => (
-            <Line key={run.id} run={run}>
-              <p className="sub">{run.waits_for?.message ?? `priority ${run.priority}`}</p>
-            </Line>
-          ))}
+        <Section title="Waiting" where="state=QUEUED" count={queued.data?.length} hasMore={queued.hasNextPage}>
+          <Loaded query={queued} what="waiting runs">
+            {(runs) => <Waiting runs={runs} />}
+          </Loaded>
         </Section>
-        {failed.length > 0 ? (
-          <Section title="Last failures" count={failed.length}>
-            {failed.map((run) => (
-              <Line key={run.id} run={run}>
-                <p className="sub">
-                  <bdi>{run.reason ?? `${run.failed} of its requests failed.`}</bdi>
-                </p>
-              </Line>
-            ))}
+        {failed.error || failed.data?.items.length ? (
+          <Section
+            title="Last failures"
+            where="state=FAILED,PARTIAL"
+            count={failed.data?.items.length}
+            hasMore={Boolean(failed.data?.next)}
+          >
+            <Loaded query={failed} what="failures">
+              {({ items }) => <Failures runs={items} />}
+            </Loaded>
           </Section>
         ) : null}
       </div>
-      <RecentRuns runs={ended} />
+      <Loaded query={ended} what="finished runs">
+        {({ items }) => <RecentRuns runs={items} />}
+      </Loaded>
     </>
   );
 }
 
-function Section({ title, count, children }: { title: string; count: number; children: React.ReactNode }) {
+function Running({ runs }: { runs: readonly Run[] }) {
+  if (runs.length === 0) return <p className="sub">Nothing runs at the moment.</p>;
+  return runs.slice(0, MAX_SHOWN).map((run) => (
+    <Line key={run.id} run={run}>
+      <RunProgress run={run} />
+      <ResourceMeters id={run.id} />
+    </Line>
+  ));
+}
+
+function Waiting({ runs }: { runs: readonly Run[] }) {
+  if (runs.length === 0) return <p className="sub">The queue is empty.</p>;
+  return runs.slice(0, MAX_SHOWN).map((run) => (
+    <Line key={run.id} run={run}>
+      <p className="sub">{run.waits_for?.message ?? `priority ${run.priority}`}</p>
+    </Line>
+  ));
+}
+
+function Failures({ runs }: { runs: readonly Listed[] }) {
+  return runs.map((run) => (
+    <Line key={run.id} run={run}>
+      <p className="sub">
+        <bdi>{run.reason ?? `${run.failed} of its requests failed.`}</bdi>
+      </p>
+    </Line>
+  ));
+}
+
+interface SectionProps {
+  title: string;
+  /** The filter of the list that has all of these runs. */
+  where: string;
+  count: number | undefined;
+  /** Whether there are more than are counted. */
+  hasMore: boolean;
+  children: React.ReactNode;
+}
+
+function Section({ title, where, count, hasMore, children }: SectionProps) {
   return (
     <section className="card" aria-label={title}>
       <header>
         <h2>{title}</h2>
-        <span className="sub">{count}</span>
+        {count === undefined ? null : <span className="sub">{hasMore ? `${count}+` : count}</span>}
+        {hasMore || (count ?? 0) > MAX_SHOWN ? (
+          <Link to="/runs" search={{ where: [where] }} className="end">
+            Show all
+          </Link>
+        ) : null}
       </header>
       <div className="body lines">{children}</div>
     </section>

@@ -13,6 +13,7 @@ import { Measured } from '../../ui/Measured';
 import { Empty } from '../../ui/Notes';
 import { Scroll } from '../../ui/Scroll';
 import { useTitle } from '../../ui/useTitle';
+import { metricsOf } from './metrics';
 import { RankBar } from './RankBar';
 import { type LeaderboardSearch, leaderboard as route } from './route';
 
@@ -40,7 +41,7 @@ export function LeaderboardPage() {
   return (
     <div className="page">
       <Loaded query={columns} what="tasks">
-        {({ tasks = {} }) =>
+        {({ tasks = {}, columns: known }) =>
           Object.keys(tasks).length === 0 ? (
             <>
               <h1>Leaderboard</h1>
@@ -49,7 +50,7 @@ export function LeaderboardPage() {
               </Empty>
             </>
           ) : (
-            <Board tasks={tasks} />
+            <Board tasks={tasks} known={metricsOf(known)} />
           )
         }
       </Loaded>
@@ -57,7 +58,13 @@ export function LeaderboardPage() {
   );
 }
 
-function Board({ tasks }: { tasks: Readonly<Record<string, number>> }) {
+interface BoardProps {
+  tasks: Readonly<Record<string, number>>;
+  /** The metrics of all tasks, to choose from where the leaderboard cannot be made. */
+  known: readonly string[];
+}
+
+function Board({ tasks, known }: BoardProps) {
   const search = route.useSearch();
   const navigate = useNavigate({ from: '/leaderboard' });
   const preferred = usePreferences().task;
@@ -65,7 +72,7 @@ function Board({ tasks }: { tasks: Readonly<Record<string, number>> }) {
   const query = useQuery(boardQuery(task, search.metric, search.where ?? []));
   const go = (change: Partial<LeaderboardSearch>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const metrics = query.data?.metrics ?? [];
+  const metrics = query.data?.metrics ?? (query.error ? known : []);
   return (
     <>
       <div className="page-head">

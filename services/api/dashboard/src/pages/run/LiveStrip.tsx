@@ -1,6 +1,7 @@
 /** What an open run does now: its last requests, its devices, and the newest line of its logs. */
 import { useLogLines, useResourcesLive, useSamplesLive } from '../../api/live';
 import { bytes, count, milliseconds, percent } from '../../ui/format';
+import { slowestOf } from './strips';
 import './live-strip.css';
 
 const SHOWN = 60;
@@ -12,7 +13,8 @@ export function LiveStrip({ id }: { id: string }) {
   if (samples.length === 0 && now === undefined && line === undefined) return null;
   const shown = samples.slice(-SHOWN);
   const newest = shown.at(-1);
-  const slowest = Math.max(1, ...shown.map((sample) => sample.latency_ms ?? 0));
+  const slowest = slowestOf(shown);
+  const scale = Math.max(1, slowest ?? 0);
   const failed = shown.filter((sample) => sample.status !== 'ok').length;
   return (
     <section className="card live-strip" aria-label="Now">
@@ -36,7 +38,7 @@ export function LiveStrip({ id }: { id: string }) {
                 <span
                   key={`${sample.phase}-${sample.ordinal}`}
                   className={sample.status === 'ok' ? 'ok' : 'failed'}
-                  style={{ height: `${Math.max(8, ((sample.latency_ms ?? slowest) / slowest) * 100)}%` }}
+                  style={{ height: `${Math.max(8, ((sample.latency_ms ?? scale) / scale) * 100)}%` }}
                   title={`${sample.key}: ${sample.error_code ?? milliseconds(sample.latency_ms)}`}
                 />
               ))}

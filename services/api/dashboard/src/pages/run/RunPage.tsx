@@ -8,6 +8,7 @@ import { useFollow } from '../../api/live';
 import { isOpen, type RunDetail, runQuery } from '../../api/queries';
 import { samplesQuery } from '../../api/samples';
 import { Ago } from '../../ui/Ago';
+import { useAllowed } from '../../ui/allowed';
 import { ExportButton } from '../../ui/Exports';
 import { seconds, shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
@@ -37,7 +38,7 @@ const LABELS: Record<Tab, string> = {
 export function RunPage() {
   const { id } = route.useParams();
   const query = useQuery(runQuery(id));
-  useFollow([id]);
+  useFollow(query.data ? [query.data.id] : []);
   useTitle(query.data?.name ?? 'Run');
   return (
     <div className="page">
@@ -60,6 +61,7 @@ export function RunPage() {
 
 function Head({ run }: { run: RunDetail }) {
   const steering = useSteering();
+  const mayWrite = useAllowed('run:write');
   const steer = (kind: 'cancel' | 'pause' | 'resume' | 'rerun') => steering.mutate({ steering: kind, ids: [run.id] });
   const spent = run.started_at
     ? (Date.parse(run.finished_at ?? new Date().toISOString()) - Date.parse(run.started_at)) / 1000
@@ -72,7 +74,7 @@ function Head({ run }: { run: RunDetail }) {
         </h1>
         <StateBadge state={run.state} isPaused={run.is_paused} isCancelling={run.is_cancelling} />
         <div className="right">
-          {isOpen(run) ? (
+          {mayWrite && isOpen(run) ? (
             <>
               {run.can_retune ? <Retune run={run} /> : null}
               <Button size="xs" variant="default" onClick={() => steer(run.is_paused ? 'resume' : 'pause')}>
@@ -88,14 +90,13 @@ function Head({ run }: { run: RunDetail }) {
                 Cancel
               </Button>
             </>
-          ) : (
-            <>
-              <Button size="xs" variant="default" onClick={() => steer('rerun')}>
-                Rerun
-              </Button>
-              <ExportButton of={{ runs: [run.id] }} />
-            </>
-          )}
+          ) : null}
+          {mayWrite && !isOpen(run) ? (
+            <Button size="xs" variant="default" onClick={() => steer('rerun')}>
+              Rerun
+            </Button>
+          ) : null}
+          {isOpen(run) ? null : <ExportButton of={{ runs: [run.id] }} />}
           {run.spec.target.kind === 'import' ? null : (
             <Button
               size="xs"

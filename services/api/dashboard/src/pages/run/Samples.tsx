@@ -1,4 +1,5 @@
 /** The samples of a run: a virtual list over keyset pages, with filters in the address; j, k and o move and open. */
+import { Button } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
@@ -47,6 +48,7 @@ export function Samples({ run }: { run: RunDetail }) {
               search={search}
               matching={first?.matching ?? first?.total ?? null}
               isOld={query.isPlaceholderData}
+              hasFailed={query.isFetchNextPageError}
               more={query.hasNextPage && !query.isFetchingNextPage ? () => void query.fetchNextPage() : undefined}
             />
           )
@@ -63,10 +65,12 @@ interface ListProps {
   matching: number | null;
   /** Whether the rows are those of the filters before, while the new ones are read. */
   isOld: boolean;
+  /** Whether the next page could not be read: it is asked for again only by the person. */
+  hasFailed: boolean;
   more: (() => void) | undefined;
 }
 
-function List({ run, rows, search, matching, isOld, more }: ListProps) {
+function List({ run, rows, search, matching, isOld, hasFailed, more }: ListProps) {
   const place = useRef<HTMLDivElement>(null);
   const [current, setCurrent] = useState(-1);
   const navigate = useNavigate();
@@ -79,8 +83,8 @@ function List({ run, rows, search, matching, isOld, more }: ListProps) {
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (last > rows.length - AHEAD_ROWS) more?.();
-  }, [last, rows.length, more]);
+    if (last > rows.length - AHEAD_ROWS && !hasFailed) more?.();
+  }, [last, rows.length, hasFailed, more]);
   const move = (by: number) => {
     const next = Math.max(0, Math.min(rows.length - 1, current + by));
     setCurrent(next);
@@ -121,6 +125,11 @@ function List({ run, rows, search, matching, isOld, more }: ListProps) {
         {count(rows.length)} of {count(matching)} loaded
         {isPlain(search) ? '' : ' that pass the filters'} · <kbd>j</kbd> <kbd>k</kbd> move, <kbd>o</kbd> opens
       </p>
+      {hasFailed && more ? (
+        <Button size="xs" variant="default" onClick={more}>
+          Try again
+        </Button>
+      ) : null}
     </section>
   );
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bandsOf, liveStripsOf, stripsOf } from './strips';
+import { bandsOf, liveStripsOf, slowestOf, stripsOf } from './strips';
 
 const series = {
   claim_id: 'a',
@@ -68,4 +68,9 @@ describe('strips of what runs now', () => {
   it('are none without a sample', () => {
     expect(liveStripsOf([])).toEqual([]);
   });
+});
+
+it('has no longest latency of requests that have none', () => {
+  expect(slowestOf([{ latency_ms: null }, {}])).toBeNull();
+  expect(slowestOf([{ latency_ms: 0.4 }, { latency_ms: null }, { latency_ms: 0.2 }])).toBe(0.4);
 });

@@ -1,7 +1,7 @@
 /** The series of a run as strips of one time axis, and its spans as bands of the same axis. Pure. */
 
 import type { Schemas } from '../../api/client';
-import type { ResourcePoint } from '../../api/details';
+import type { ResourcePoint, Sample } from '../../api/details';
 import { seconds, words } from '../../ui/format';
 
 type Resources = Schemas['RunResources'];
@@ -119,4 +119,10 @@ export function liveStripsOf(points: readonly ResourcePoint[]): Strip[] {
       return mean.every((value) => value === null) ? [] : [{ what, name: what, at_s, mean, max: null }];
     }),
   })).filter(({ lines }) => lines.length > 0);
+}
+
+/** The longest known latency of requests; null where none of them has one, as of requests that failed. */
+export function slowestOf(samples: readonly Pick<Sample, 'latency_ms'>[]): number | null {
+  const known = samples.flatMap(({ latency_ms }) => latency_ms ?? []);
+  return known.length === 0 ? null : Math.max(...known);
 }

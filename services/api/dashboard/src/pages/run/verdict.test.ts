@@ -20,3 +20,11 @@ it('says that few samples are done, or that a stop rule has shown enough with th
   expect(told).toContain('against first is shown.');
   expect(told).not.toContain('Only');
 });
+
+it('expects a score only of a run that is open', () => {
+  const told = (state: string) => verdictOf({ ...RUN, state, headline: null } as Parameters<typeof verdictOf>[0]);
+  expect(told('RUNNING')).toBe('m on t: no score yet.');
+  expect(told('SUCCEEDED')).toBe('m has no score on t.');
+  expect(told('CANCELLED')).toBe('m has no score on t.');
+  expect(told('FAILED')).toBe('m has no result on t.');
+});

@@ -1,5 +1,5 @@
 /** The run in one or two sentences that are made from its numbers. */
-import type { RunDetail } from '../../api/queries';
+import { isOpen, type RunDetail } from '../../api/queries';
 import { count, milliseconds, score, words } from '../../ui/format';
 
 type Told = Pick<RunDetail, 'state' | 'target' | 'task' | 'done' | 'total' | 'failed' | 'headline' | 'reason'> & {
@@ -8,10 +8,12 @@ type Told = Pick<RunDetail, 'state' | 'target' | 'task' | 'done' | 'total' | 'fa
 
 export function verdictOf(run: Told): string {
   const first = run.headline?.scores?.[0];
-  if (!first)
+  if (!first) {
+    if (isOpen(run)) return `${run.target} on ${run.task}: no score yet.`;
     return run.state === 'FAILED'
       ? `${run.target} has no result on ${run.task}.`
-      : `${run.target} on ${run.task}: no score yet.`;
+      : `${run.target} has no score on ${run.task}.`;
+  }
   const of = `${count(first.n)} ${first.n === 1 ? 'answer' : 'answers'}`;
   const range =
     first.ci_low === null || first.ci_low === undefined || first.ci_high === null || first.ci_high === undefined

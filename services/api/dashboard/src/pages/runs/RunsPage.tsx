@@ -5,7 +5,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { Plus, Search } from 'lucide-react';
 import { useCallback, useEffect, useMemo, useState } from 'react';
-import { rowsQuery } from '../../api/listing';
+import { columnsQuery, rowsQuery } from '../../api/listing';
 import { useFollow } from '../../api/live';
 import { isOpen } from '../../api/queries';
 import { useListKeys } from '../../app/keys';
@@ -16,6 +16,7 @@ import { SavedViews } from '../../ui/SavedViews';
 import { useTitle } from '../../ui/useTitle';
 import { Bulk } from './Bulk';
 import type { Listed } from './listed';
+import { ordersOf } from './orders';
 import { RunsTable } from './RunsTable';
 import { type RunsSearch, runs as route, STATES } from './route';
 import './style.css';
@@ -23,18 +24,6 @@ import './style.css';
 const ALL = 'all';
 const MAX_FOLLOWED = 64;
 const TYPING_MS = 250;
-const ORDERS: readonly (readonly [string, string])[] = [
-  ['-created_at', 'Newest first'],
-  ['created_at', 'Oldest first'],
-  ['name', 'By name'],
-  ['target', 'By target'],
-  ['latency_p50_ms', 'Fastest p50 first'],
-  ['latency_p99_ms', 'Fastest p99 first'],
-  ['-output_tokens_per_s', 'Most output first'],
-  ['peak_memory_bytes', 'Least memory first'],
-  ['-duration_s', 'Longest first'],
-  ['-cost_total', 'Dearest first'],
-];
 
 export function RunsPage() {
   useTitle('Runs');
@@ -46,6 +35,7 @@ export function RunsPage() {
   );
   const query = useQuery(rowsQuery({ where, q: search.q, order: search.order, cursor: search.cursor }));
   const rows = useMemo(() => query.data?.items ?? [], [query.data]);
+  const columns = useQuery(columnsQuery);
   const [chosen, setChosen] = useState<ReadonlyMap<string, Listed>>(new Map());
   const toggle = useCallback((run: Listed) => setChosen((known) => toggled(known, run)), []);
   const selection = useMemo(() => ({ ids: chosen, toggle }), [chosen, toggle]);
@@ -93,10 +83,7 @@ export function RunsPage() {
           aria-label="Order"
           value={order}
           onChange={(event) => go({ order: event.currentTarget.value })}
-          data={[
-            ...ORDERS.map(([value, label]) => ({ value, label })),
-            ...(ORDERS.some(([value]) => value === order) ? [] : [{ value: order, label: `By ${order}` }]),
-          ]}
+          data={ordersOf(columns.data?.columns ?? [], order)}
         />
         <Filters
           where={search.where ?? []}
