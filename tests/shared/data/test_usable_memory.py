@@ -47,6 +47,15 @@ def _pipeline() -> PipelineTarget:
     return PipelineTarget(pipeline="p", version="1", stages=(StageSpec(id="s", members=members),))
 
 
+def test_models_that_are_too_large_together_are_summed_as_they_are_and_not_as_a_ladder_would_load_them() -> None:
+    pipeline = _pipeline()
+    large = MemoryNeed(device_bytes=48 * GIB, min_device_bytes=0, min_host_bytes=0)
+    card = DeviceNow(no=0, memory_bytes=24 * GIB, name="card")
+    chosen, known = execution_of(pipeline, dict.fromkeys(models_of(pipeline), large), card, 23 * GIB)
+    assert (chosen.mode, chosen.need_bytes) == ("sequential", 96 * GIB)
+    assert list(known.values()) == [48 * GIB] * 2
+
+
 @pytest.mark.parametrize(("have", "mode"), [(24, "persistent"), (23, "sequential")])
 def test_a_pipeline_is_judged_by_its_needs_with_their_margin_or_by_measured_peaks(have: int, mode: str) -> None:
     pipeline = _pipeline()
