@@ -52,6 +52,14 @@ def test_a_file_that_is_not_there_is_missing_and_one_that_is_no_gguf_is_invalid(
         assert (made.status, str(cut) in (made.reason or "")) == ("invalid", True)
 
 
+def test_a_chat_template_is_no_gguf_file_and_must_be_there(tmp_path: Path) -> None:
+    template = tmp_path / "chat.jinja"
+    files = {"chat_template": template, "weights": WEIGHTS}
+    assert status(files).status == "missing"
+    template.write_text("{{ messages }}")
+    assert (status(files).status, status(files).quantization) == ("available", "Q8_0")
+
+
 def test_what_the_adapter_refuses_or_cannot_be_read_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(files: Mapping[str, Path]) -> MemoryEstimate:
         raise InvalidInput("n_ctx is too small.", cure="Give more.")
