@@ -1,7 +1,6 @@
 """Estimate the buffers in which llama.cpp computes: what it takes beside weights and cache; pure but for the header.
 
-The adapter's estimate leaves them out, so that nothing is refused which would fit. A plan that must hold, as of several
-models that stay loaded together, adds them.
+The adapter's estimate leaves them out, so that nothing is refused which would fit; what is shown to people has them.
 """
 
 from __future__ import annotations
