@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -14,8 +13,8 @@ import psutil
 from vlmhyperbench_sdk.free_memory import free_memory
 
 POLL_S: Final = 0.25
-BACK_S: Final = 5.0
-"""How long memory may take to come back after an unload."""
+BACK_READINGS: Final = 20
+"""After how many readings, 5 s, memory that is not back counts as lost; a machine that is busy gets no fewer."""
 BACK_SHARE: Final = 0.75
 
 
@@ -30,7 +29,7 @@ class Unloaded:
 async def unload_measured(
     unload: Callable[[], Awaitable[None]], held: int, free: Callable[[], int | None], *, total: int | None = None
 ) -> Unloaded:
-    """Unload a model, and wait until 75 % of the bytes that it held are free again, at most 5 s.
+    """Unload a model, and wait until 75 % of the bytes that it held are free again, at most 20 readings, 5 s.
 
     Args:
         unload: Ends its engine.
@@ -46,17 +45,18 @@ async def unload_measured(
 
 
 async def wait_until_back(before: int, held: int, free: Callable[[], int | None]) -> int:
-    """Wait until 75 % of the bytes that were held are free again, at most 5 s, and return how many are.
+    """Wait until 75 % of the bytes that were held are free again, at most 20 readings, and return how many are.
 
     Args:
         before: Free bytes while they were held.
         held: Bytes that are thought to have been held.
         free: As in `unload_measured`.
     """
-    end, back = time.monotonic() + BACK_S, 0
-    while (now := await asyncio.to_thread(free)) is not None:
-        back = now - before
-        if back >= BACK_SHARE * held or time.monotonic() >= end:
+    back = 0
+    for _ in range(BACK_READINGS):
+        now = await asyncio.to_thread(free)
+        back = now - before if now is not None else back
+        if now is None or back >= BACK_SHARE * held:
             break
         await asyncio.sleep(POLL_S)
     return max(back, 0)
