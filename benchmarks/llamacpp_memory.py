@@ -52,7 +52,9 @@ server = xllamacpp.Server(params)
 print("LISTENING", flush=True)
 signal.pause()
 """
-_BUFFER = re.compile(r"(model|KV|compute) buffer size = +([0-9.]+) MiB")
+_BUFFER = re.compile(r"(\S+) +(model|KV|compute) buffer size = +([0-9.]+) MiB")
+_COPY = ("CPU_REPACK", "model")
+"""Weights in another order, whose pages in the mapped file the machine may drop."""
 
 
 def main() -> None:
@@ -93,16 +95,19 @@ def _taken(load: LoadRequest) -> tuple[float, float]:
         raise SystemExit("llama.cpp runs elsewhere.")
     arguments = launch.argv[launch.argv.index(str(SHIM)) :]
     argv = [sys.executable, "-I", "-c", f"import sys; sys.argv = {json.dumps(arguments)}\n{TALKATIVE}"]
-    sizes: dict[str, float] = {}
+    sizes: dict[tuple[str, str], float] = {}
     is_listening = False
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as engine:
         try:
             for line in engine.stdout or ():
                 if (stated := _BUFFER.search(line)) is not None:
-                    sizes[stated[1]] = float(stated[2])
+                    buffer, size = (stated[1], stated[2]), float(stated[3])
+                    # A model may have several caches; compute buffers may be sized again.
+                    sizes[buffer] = size if buffer[1] == "compute" else sizes.get(buffer, 0.0) + size
                 is_listening = is_listening or "LISTENING" in line
-                if is_listening and "compute" in sizes:  # the log is written by a thread of its own
-                    return sum(sizes.values()), psutil.Process(engine.pid).memory_info().rss / MIB
+                if is_listening and any(part == "compute" for _, part in sizes):  # the log has a thread of its own
+                    taken = sum(size for buffer, size in sizes.items() if buffer != _COPY)
+                    return taken, psutil.Process(engine.pid).memory_info().rss / MIB
         finally:
             engine.kill()
     raise SystemExit(f"The engine ended before it was ready: {sizes}.")

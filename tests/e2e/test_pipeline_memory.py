@@ -122,7 +122,7 @@ def test_the_manifest_says_which_mode_was_taken_and_why(stack):
         apart.id,
     )
     assert len(told) == 2
-    assert all(row[0]["memory_held_bytes"] > 0 and row[0]["memory_back_bytes"] >= 0 for row in told)
+    assert all(row[0]["memory_held_bytes"] > 0 and "memory_back_bytes" in row[0] for row in told)
 
 
 def test_models_that_cannot_stay_loaded_together_are_refused_with_the_table(stack, command):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vlmhyperbench_llamacpp.adapter import LlamaCpp
-from vlmhyperbench_llamacpp.dry_run import read_rows
+from vlmhyperbench_llamacpp.dry_run import is_host, read_rows
 from vlmhyperbench_llamacpp.memory import PROCESS_BYTES
 from vlmhyperbench_sdk.errors import Unavailable
 from vlmhyperbench_sdk.gateway import LoadRequest
@@ -57,3 +57,14 @@ def test_accelerators_are_read_beside_the_host() -> None:
         "x common_memory_breakdown_print: |   - CUDA1 (RTX 4090)   | 24077 = 23000 + (1000 = 500 + 300 + 200) + 77 |",
     ]
     assert read_rows(lines) == {"CUDA0": (500, 300, 200), "Host": (2, 192, 68)}
+
+
+def test_buffers_of_the_processor_are_of_the_machine_and_a_reordered_copy_of_weights_is_not_counted_twice() -> None:
+    lines = [
+        "x common_memory_breakdown_print: | memory breakdown [MiB] | total   free    self   model   context   compute",
+        "x common_memory_breakdown_print: |   - Host               |        7683 =  7083 +     400 +     200 |",
+        "x common_memory_breakdown_print: |   - CPU_REPACK         |        5006 =  5006 +       0 +       0 |",
+    ]
+    rows = read_rows(lines)
+    assert rows == {"Host": (7083, 400, 200), "CPU_REPACK": (0, 0, 0)}
+    assert [is_host(name) for name in (*rows, "CUDA0", "ROCm0", "Metal")] == [True, True, False, False, False]

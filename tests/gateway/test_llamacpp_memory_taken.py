@@ -21,11 +21,15 @@ from vlmhyperbench_sdk.types import JsonValue
 from vlmhyperbench_tiny_doc_vlm import path
 
 MIB = 2**20
-_BUFFER = re.compile(r"(model|KV|compute) buffer size = +([0-9.]+) MiB")
+_BUFFER = re.compile(r"(\S+) +(model|KV|compute) buffer size = +([0-9.]+) MiB")
+_COPY = ("CPU_REPACK", "model")
+"""Weights in another order, whose pages in the mapped file the machine may drop."""
 
 COMBINATIONS: list[tuple[str, str, dict[str, JsonValue]]] = [
     ("0.2", "f16", {"n_ctx": 1024, "parallel": 1}),
     ("0.2", "q8_0", {"n_ctx": 4096, "parallel": 4}),
+    ("0.2", "f16", {"n_ctx": 256, "parallel": 1, "n_ubatch": 32, "n_batch": 32}),
+    ("0.2", "q8_0", {"n_ctx": 256, "parallel": 1, "n_ubatch": 32, "n_batch": 32}),
     ("0.2", "q4_0", {"n_ctx": 4096, "parallel": 2, "cache_type_k": "q8_0", "cache_type_v": "q8_0"}),
     ("0.2", "f16", {"n_ctx": 16_384, "parallel": 1, "cache_type_k": "q4_0", "cache_type_v": "q4_0"}),
     ("0.2", "f16", {"n_ctx": 32_768, "parallel": 2, "cache_type_k": "q8_0", "cache_type_v": "q8_0"}),
@@ -46,13 +50,14 @@ def _taken_mib(load: LoadRequest) -> float:
         argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as engine:
         assert engine.stdout is not None
-        sizes: dict[str, float] = {}
+        sizes: dict[tuple[str, str], float] = {}
         try:
             for line in engine.stdout:
                 if stated := _BUFFER.search(line):
-                    sizes[stated[1]] = float(stated[2])
-                if "compute" in sizes:
-                    return sum(sizes.values())
+                    buffer = stated[1], stated[2]
+                    sizes[buffer] = sizes.get(buffer, 0.0) + float(stated[3])
+                if any(part == "compute" for _, part in sizes):
+                    return sum(size for buffer, size in sizes.items() if buffer != _COPY)
         finally:
             engine.kill()
     raise AssertionError(sizes)

@@ -32,6 +32,6 @@ def test_a_cache_larger_than_the_memory_is_refused_with_need_have_and_what_to_ch
     with GatewayProcess() as gateway:
         answer = gateway.load(LoadRequest(model="m", backend_class="llamacpp", files=files, engine_params=params))
         assert (answer.status, answer.error_code()) == (400, "does_not_fit")
-        wording(re.sub(r"[0-9,.]+ GiB are", "HAVE GiB are", str(answer.json()["error"]["message"])))
+        wording(re.sub(r"of which [0-9,.]+", "of which HAVE", str(answer.json()["error"]["message"])))
         fitting = LoadRequest(model="m", backend_class="llamacpp", files=files, engine_params={"n_ctx": 1024})
         assert gateway.load(fitting).status == 200

@@ -66,6 +66,25 @@ async def test_a_target_that_was_loaded_with_less_than_full_quality_is_only_for_
     assert await used(fleet, wanted(target(), "d1"), options) is not lossy
 
 
+async def test_a_load_that_others_made_smaller_is_not_for_who_has_the_room_alone(fleet, options, wanted):
+    step = Fallback(rung="fewer parallel slots", before="4", after="1")
+    smaller = FittedLoad(engine_params={}, steps=(step,))
+    shared, alone = part(10), replace(part(10), is_alone=True)
+    kept = replace(wanted(target(), "d1"), residency=Residency(keeps=frozenset({"d1", "d2"})))
+    beside = await used(fleet, kept, options, shared)
+    beside.fitted = smaller
+    assert await used(fleet, kept, options, shared) is beside
+    timed = await used(fleet, kept, options, alone)
+    assert timed is not beside
+    assert not psutil.pid_exists(beside.engine.pid)
+    timed.fitted = smaller  # beside d2, which the pipeline keeps
+    assert await used(fleet, kept, options, alone) is timed
+    by_itself = await used(fleet, wanted(target(), "d1"), options, alone)
+    assert by_itself is not timed
+    by_itself.fitted = smaller
+    assert await used(fleet, wanted(target(), "d1"), options, alone) is by_itself
+
+
 GPU = DeviceInfo(no=0, kind="gpu", uuid="GPU-1", name="card", memory_bytes=100)
 
 

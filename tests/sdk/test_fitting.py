@@ -9,7 +9,7 @@ import pytest
 from tests.support.wording import Wording
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.fitting import refuse_if_too_large, shortage
-from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
+from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory, host_total
 from vlmhyperbench_sdk.protocols import MemoryEstimate
 
 GIB = 2**30
@@ -67,6 +67,45 @@ def test_the_free_memory_of_this_machine_is_that_of_its_processes() -> None:
     host = free_memory().host_bytes
     assert host is not None
     assert 0 < host <= total
+
+
+def _machine(root: Path, *, own: str = "", maximum: str | None = None) -> Path:
+    """Write the kernel's files of a machine of 512 GiB with 300 free, and of a cgroup that uses 3 of what it may."""
+    (root / "proc" / "self").mkdir(parents=True)
+    (root / "proc" / "meminfo").write_text(
+        f"MemTotal:       {512 * 2**20} kB\nMemFree:        1 kB\nMemAvailable:   {300 * 2**20} kB\n"
+    )
+    (root / "proc" / "self" / "cgroup").write_text(f"0::/{own}\n")
+    if maximum is not None:
+        folder = root / "sys" / "fs" / "cgroup" / own
+        folder.mkdir(parents=True)
+        (folder / "memory.max").write_text(f"{maximum}\n")
+        (folder / "memory.current").write_text(f"{3 * GIB}\n")
+        (folder / "memory.stat").write_text(f"anon {GIB}\ninactive_file {2 * GIB}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("own", "maximum", "free", "total"),
+    [
+        ("", f"{16 * GIB}", 15, 16),  # a container sees its own cgroup as the root
+        ("user.slice/a", f"{16 * GIB}", 15, 16),
+        ("", f"{2 * GIB}", 1, 2),
+        ("", f"{1024 * GIB}", 300, 512),  # the machine has less than the limit allows
+        ("", "max", 300, 512),
+        ("", None, 300, 512),
+    ],
+)
+def test_free_memory_and_its_total_are_of_the_cgroup_where_that_has_less(
+    tmp_path: Path, own: str, maximum: str | None, free: int, total: int
+) -> None:
+    measured = free_memory({}, root=_machine(tmp_path, own=own, maximum=maximum))
+    assert (measured.host_bytes, measured.host_total_bytes) == (free * GIB, total * GIB)
+
+
+def test_the_memory_of_a_machine_without_these_files_is_unknown(tmp_path: Path) -> None:
+    measured = free_memory({}, root=tmp_path)
+    assert (measured.host_bytes, measured.host_total_bytes, host_total(tmp_path)) == (None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def test_a_header_says_what_the_model_is(tmp_path: Path) -> None:
         "scores": [0.5, 1.0, 2.0],
         "llama.context_length": 4096,
     }
+    assert made.text_counts == {"tokens": 3}
     assert made.tensor_bytes == {"token_embd.weight": 288, "output.weight": 256}
     assert made.type_bytes == {"Q8_0": 288, "F16": 256}
     assert (made.quantization, made.parameter_count, made.whole("context_length")) == ("Q8_0", 384, 4096)

@@ -91,10 +91,11 @@ async def plan(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft, *, 
         paces = await durations.answer_paces(session, digests, project_id=project_id)
     papers = await asyncio.to_thread(write_papers, [(draft.name or _UNNAMED, spec)], known)
     steps = [_step(each, paces.get(digest_of(each.model.target))) for each in asked]
-    needs = _needs(fits_of(spec, known), digests)
+    whole = replace(known, memory={digest: need.whole for digest, need in known.memory.items()})
+    needs = _needs(fits_of(spec, whole), digests)
     return PipelinePlan(
         steps=steps,
-        time=_time(steps),
+        time=time_of(steps),
         memory=memory_of(spec, known, papers),
         largest_bytes=max(needs) if needs else None,
         together_bytes=sum(needs) if needs else None,
@@ -192,16 +193,18 @@ def _step(asked: AskedModel, pace: Pace | None) -> PlannedStep:
     )
 
 
-def _time(steps: Sequence[PlannedStep]) -> PlannedTime:
+def time_of(steps: Sequence[PlannedStep]) -> PlannedTime:
+    """Return how long a question takes, unknown where a model was never measured; only the longest has repairs."""
     unknown = list(dict.fromkeys(step.model for step in steps if step.expected_s is None))
     if unknown:
         note = f"never measured: {', '.join(unknown)}"
         return PlannedTime(expected_s=None, shortest_s=None, longest_s=None, note=note)
     return PlannedTime(
-        expected_s=sum(step.expected_s or 0 for step in steps),
+        expected_s=sum(step.expected_s or 0 for step in steps if step.role != "repair"),
         shortest_s=sum(step.shortest_s or 0 for step in steps if step.role != "repair"),
         longest_s=sum(step.longest_s or 0 for step in steps),
-        note="every step after the other, as long as an answer of its model took in earlier jobs, loading included",
+        note="every step after the other, as long as an answer of its model took in earlier jobs, loading included; "
+        "only the longest time has repairs",
     )
 
 

@@ -62,7 +62,13 @@ class _Resident:
         is_good = not is_lossy or (wanted.ladder is not None and wanted.ladder.allow_lossy)
         fitted = self.serving.fitted if self.serving is not None else None
         is_good = is_good and (fitted is None or wanted.ladder is None or wanted.ladder.holds_task(fitted))
+        is_good = is_good and (fitted is None or not fitted.steps or self._had_the_room_of(wanted, room))
         return same and is_good and self.room.key == room.key and not self.is_spoiled
+
+    def _had_the_room_of(self, wanted: WantedTarget, room: Room) -> bool:
+        """Return whether no others were left beside it that are unloaded now: it is not smaller than it must be."""
+        was_alone = self.room.is_alone and self.wanted.residency.keeps <= wanted.residency.keeps
+        return was_alone or not room.is_alone
 
 
 class Fleet:
@@ -221,7 +227,7 @@ class Fleet:
                 each
                 for each in idle
                 if each.is_spoiled
-                or (room.is_alone and each.wanted.digest not in kept)
+                or (room.is_alone and (each.wanted.digest not in kept or each.wanted.digest == newcomer.wanted.digest))
                 or (
                     not each.is_pinned
                     and each.wanted.digest not in kept

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import psutil
-
 from vlmhyperbench.data.estimating import estimate_memory, load_request_of
 from vlmhyperbench.data.fetching import is_complete
 from vlmhyperbench.data.load_fitting import LoadLadder, Substitute
@@ -157,7 +155,7 @@ def usable_of(
     free = measure_free(visible_to_engine(gpus))
     share = (free.device_bytes + held) // len(gpus) if gpus and free.device_bytes is not None else sys.maxsize
     host_bytes = free.host_bytes + (0 if gpus else held) if free.host_bytes is not None else None
-    host = usable_host(host_bytes, psutil.virtual_memory().total) if host_bytes is not None else sys.maxsize
+    host = usable_host(host_bytes, free.host_total_bytes) if host_bytes is not None else sys.maxsize
     if not gpus:
         host = min(host, sum(max(device.memory_bytes - reserved(device.no), 0) for device in room.devices))
     devices = tuple(usable_device(share, device.memory_bytes, reserved(device.no)) for device in gpus)

@@ -43,4 +43,4 @@ def refuse_if_too_large(model: str, estimate: MemoryEstimate | None, free: FreeM
 def _lack(where: str, need: int, have: int | None) -> str | None:
     if have is None or need <= have:
         return None
-    return f"it needs {need / 2**30:,.1f} GiB of {where}, of which {have / 2**30:,.1f} GiB are free"
+    return f"it needs {need / 2**30:,.1f} GiB of {where}, of which {have / 2**30:,.1f} GiB may be used"

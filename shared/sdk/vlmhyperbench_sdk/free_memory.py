@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_MEMINFO: Final = Path("/proc/meminfo")
-_CGROUPS: Final = Path("/sys/fs/cgroup")
-_OWN_CGROUP: Final = Path("/proc/self/cgroup")
+_ROOT: Final = Path("/")
+_MEMINFO: Final = Path("proc/meminfo")
+_CGROUPS: Final = Path("sys/fs/cgroup")
+_OWN_CGROUP: Final = Path("proc/self/cgroup")
 _QUERY: Final = ("--query-gpu=index,uuid,memory.free", "--format=csv,noheader,nounits")
 _DRIVERS: Final = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 """Files of the drivers of NVIDIA and AMD."""
@@ -31,37 +32,63 @@ class FreeMemory:
     """The sum over the accelerators that this process may use; None if there is none, or it is unknown."""
     devices: int | None = 0
     """Number of these accelerators; None if it is unknown, as for a part of a GPU or one that is not NVIDIA's."""
+    host_total_bytes: int | None = None
+    """What processes may use at most, of the same bound as `host_bytes`; None if unknown."""
 
 
-def free_memory(environ: Mapping[str, str] = os.environ) -> FreeMemory:
-    """Measure the free memory now; a machine without accelerators, or without these files, is no error."""
-    host = [size for size in (_machine(), _cgroup()) if size is not None]
+def free_memory(environ: Mapping[str, str] = os.environ, *, root: Path = _ROOT) -> FreeMemory:
+    """Measure the free memory now; a machine without accelerators, or without these files, is no error.
+
+    Args:
+        environ: Variables that choose accelerators.
+        root: The folder below which the kernel's files lie.
+    """
+    host = [size for size in (_meminfo(root, "MemAvailable"), _cgroup(root)) if size is not None]
     chosen = environ.get("CUDA_VISIBLE_DEVICES")
     devices = _visible(_devices(), chosen)
     return FreeMemory(
         host_bytes=min(host, default=None),
         device_bytes=sum(devices) if devices else None,
         devices=len(devices) if devices is not None else None,
+        host_total_bytes=host_total(root),
     )
 
 
-def _machine() -> int | None:
+def host_total(root: Path = _ROOT) -> int | None:
+    """Return the memory of the machine, or what this process's cgroup may use of it; None if unknown."""
+    bound = _cgroup_bound(root)
+    known = [size for size in (_meminfo(root, "MemTotal"), bound[1] if bound else None) if size is not None]
+    return min(known, default=None)
+
+
+def _meminfo(root: Path, name: str) -> int | None:
     try:
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+        lines = (root / _MEMINFO).read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
 
 
-def _cgroup() -> int | None:
+def _cgroup(root: Path) -> int | None:
     """Return what the cgroup (version 2) of this process leaves, without the page cache that it can give back."""
+    bound = _cgroup_bound(root)
+    if bound is None:
+        return None
+    folder, maximum = bound
     try:
-        own = _OWN_CGROUP.read_text(encoding="utf-8").partition("0::")[2].strip().lstrip("/")
-        folder = _CGROUPS / own
-        maximum = int((folder / "memory.max").read_text(encoding="ascii"))  # `max` is no number: there is no bound
         used = int((folder / "memory.current").read_text(encoding="ascii"))
         stat = dict(line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
         return max(0, maximum - used + int(stat.get("inactive_file", 0)))
+    except (OSError, ValueError):
+        return None
+
+
+def _cgroup_bound(root: Path) -> tuple[Path, int] | None:
+    """Return the folder of this process's cgroup and the memory that it may use; None without a bound."""
+    try:
+        own = (root / _OWN_CGROUP).read_text(encoding="utf-8").partition("0::")[2].strip().lstrip("/")
+        folder = root / _CGROUPS / own
+        return folder, int((folder / "memory.max").read_text(encoding="ascii"))  # `max` is no number: no bound
     except (OSError, ValueError):
         return None
 

@@ -14,7 +14,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from operator import length_hint
@@ -95,6 +95,8 @@ class GgufHeader:
     """Type of tensors → bytes of all tensors of that type."""
     parameter_count: int
     header_bytes: int
+    text_counts: Mapping[str, int] = field(default_factory=dict)
+    """Key of a text array → how many texts it has, such as the tokens of a vocabulary."""
 
     def whole(self, name: str) -> int | None:
         """Return a whole number of the model's architecture, such as `block_count`; None if it is not stated."""
@@ -164,6 +166,7 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
         self._data, self._at = bytearray(), 0
+        self._text_counts: dict[str, int] = {}
 
     def header(self) -> GgufHeader:
         """Read the header.
@@ -205,6 +208,7 @@ class _Reader:
             type_bytes=types,
             parameter_count=sum(tensor.count for tensor in tensors),
             header_bytes=self._at,
+            text_counts=self._text_counts,
         )
 
     def _tensor(self) -> _Tensor:
@@ -227,6 +231,7 @@ class _Reader:
             raise ValueError(f"an array states {count} items")
         if inner == _STRING:
             self._skip_texts(count)
+            self._text_counts[key] = count
             return None
         if inner == _ARRAY:
             raise ValueError(f"the value {key[:100]!r} at byte {self._at} is an array of arrays")

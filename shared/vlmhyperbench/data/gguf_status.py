@@ -18,6 +18,7 @@ from vlmhyperbench_sdk.protocols import MemoryEstimate
 
 Status = Literal["available", "missing", "invalid", "too_large"]
 SUFFIX: Final = ".gguf"
+GGUF_ROLES: Final = frozenset({"weights", "mmproj"})
 MAX_FILES: Final = 10_000
 MAX_FOLDERS: Final = 2_000
 """Folders that are looked into, the nearest first: the folder of a model may be anything, such as a home."""
@@ -50,13 +51,14 @@ class GgufStatus:
 
 
 def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free: FreeMemory) -> GgufStatus:
-    """Return the status of a model with these files by role; `weights` is one of them."""
+    """Return the status of a model with these files by role; `weights` is one of them, others are no GGUF files."""
     weights = files["weights"]
     for path in files.values():
         if not path.is_file():
             return GgufStatus(name=name, path=str(weights), status="missing", reason=f"There is no file {path}.")
     try:
-        header = [read_weights(path) for path in files.values()][list(files).index("weights")]
+        headers = {role: read_weights(path) for role, path in files.items() if role in GGUF_ROLES}
+        header = headers["weights"]
         need = estimate(files) if not header.is_projector else None
     except VlmHyperBenchError as error:
         return GgufStatus(name=name, path=str(weights), status="invalid", reason=f"{error.message} {error.cure}")
@@ -68,7 +70,7 @@ def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free:
         name=name,
         path=str(weights),
         status="available" if lack is None else "too_large",
-        reason=lack,
+        reason=f"{lack[0].upper()}{lack[1:]}. {_cure(need)}" if lack is not None else None,
         size_bytes=sum(path.stat().st_size for path in files.values()),
         quantization=header.quantization,
         context_tokens=header.whole("context_length"),
@@ -78,6 +80,13 @@ def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free:
         estimate_source=need.source if need is not None else None,
         is_projector=header.is_projector,
     )
+
+
+def _cure(need: MemoryEstimate | None) -> str:
+    knobs = (
+        f"Change {' or '.join(need.knobs)} in engine_params, choose" if need is not None and need.knobs else "Choose"
+    )
+    return f"{knobs} a smaller or more quantised model, or free memory."
 
 
 def scan_folder(folder: Path, *, estimate: Estimate, free: FreeMemory) -> Iterator[GgufStatus]:

@@ -28,7 +28,7 @@ def execution_of(
     *,
     allow_lossy: bool = False,
 ) -> tuple[Execution, dict[str, int | None]]:
-    """Return the mode, and what each model needs, by its digest.
+    """Return the mode, and what each model needs, by its digest: loaded as it is asked, since the rule must hold.
 
     Args:
         pipeline: The pipeline.
@@ -42,7 +42,7 @@ def execution_of(
     """
     names = names_of(pipeline)
     known = {
-        digest: Need(kind=StepKind.MEMBER, target_digest=digest, memory=needs[digest]).bytes_on(device)
+        digest: Need(kind=StepKind.MEMBER, target_digest=digest, memory=needs[digest].whole).bytes_on(device)
         for digest in names
     }
     chosen = choose_execution(

@@ -97,17 +97,32 @@ def choose_execution(
         return chosen("sequential", told, step)
     if total is None:
         return chosen("persistent", f"the pipeline states it; {told}")
-    steps, less = list[Fallback](), 0
-    for model in optional if allow_lossy else ():
-        steps.append(Fallback(rung=RUNG, before=model, after="dropped", is_lossy=True))
-        less += needs[model] or 0
-        if total - less <= have:
-            return chosen("persistent", "the pipeline states it", *steps, less=less)
+    if allow_lossy and (dropped := _dropped(optional, {model: needs[model] or 0 for model in optional}, total - have)):
+        steps = [Fallback(rung=RUNG, before=model, after="dropped", is_lossy=True) for model in dropped]
+        less = sum(needs[model] or 0 for model in dropped)
+        return chosen("persistent", "the pipeline states it", *steps, less=less)
     can_drop = sum(needs[model] or 0 for model in optional) >= total - have
     knobs = [Knob(name=MODE, to="auto or sequential", fixes=True)]
     if can_drop and not allow_lossy:
         knobs.append(Knob(name=ALLOW_LOSSY, to="true", fixes=True))
     return MemoryRefusal(model=name, rows=(Shortfall(memory=memory, need=total, have=have),), knobs=tuple(knobs))
+
+
+def _dropped(optional: Collection[str], needs: Mapping[str, int], lacking: int) -> list[str]:
+    """Return models that give as much as is lacking, from the front and none in vain; none if all give too little."""
+    dropped = list[str]()
+    for model in optional:
+        if sum(needs[each] for each in dropped) >= lacking:
+            break
+        dropped.append(model)
+    freed = sum(needs[each] for each in dropped)
+    if freed < lacking:
+        return []
+    for model in tuple(dropped):
+        if freed - needs[model] >= lacking:
+            dropped.remove(model)
+            freed -= needs[model]
+    return dropped
 
 
 def _gib(size_bytes: int) -> str:

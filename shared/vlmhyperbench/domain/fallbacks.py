@@ -194,9 +194,12 @@ def usable_device(free: int, total: int, reserved: int) -> int:
     return max(min(free, total - reserved) - GIB, 0)
 
 
-def usable_host(free: int, total: int) -> int:
-    """Return what may be used of the machine's memory: what is free, less 1 GiB or 5 % of all, whichever is more."""
-    return max(free - max(GIB, total // 20), 0)
+def usable_host(free: int, total: int | None) -> int:
+    """Return what may be used of the machine's memory: what is free, less 1 GiB or 5 % of all, whichever is more.
+
+    The total is that of what the free bytes are part of: in a container with a limit, the limit. None if unknown.
+    """
+    return max(free - max(GIB, (total or 0) // 20), 0)
 
 
 def _rows(need: LoadBytes, machine: MachineMemory, settings: LoadSettings) -> tuple[Shortfall, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -59,6 +59,11 @@ class MemoryNeed:
     margin: float = 1.0
     """Factor of the estimate; a measured peak has `MEASURED_MARGIN`."""
 
+    @property
+    def whole(self) -> MemoryNeed:
+        """The need of a load of which the ladder gives up nothing."""
+        return replace(self, min_device_bytes=None, min_host_bytes=None)
+
 
 UNKNOWN: Final = MemoryNeed()
 
@@ -89,17 +94,28 @@ class Need:
         memory = self.memory
         peak = memory.peaks.get(device.name)
         if peak is not None:
-            return math.ceil(peak * MEASURED_MARGIN)
+            return self._loadable(max(math.ceil(peak * MEASURED_MARGIN), self._due_on(device)), device)
         if memory.device_bytes is None:
             return None
         estimate = memory.device_bytes + (0 if device.is_accelerator else memory.host_bytes)
         share = memory.device_share if device.is_accelerator else None
         taken = math.ceil(share * device.memory_bytes) if share is not None else 0
-        needed = max(math.ceil(estimate * memory.margin / max(self.devices, 1)), taken)
+        return self._loadable(max(math.ceil(estimate * memory.margin / max(self.devices, 1)), taken), device)
+
+    def _loadable(self, needed: int, device: Capacity) -> int:
         least = self._least_on(device)
         if least is not None and least <= device.memory_bytes < needed:
             return device.memory_bytes  # it is loaded smaller, by the ladder
         return needed
+
+    def _due_on(self, device: Capacity) -> int:
+        """Return what longer prompts than those measured take of a device.
+
+        The measured peak of a processor is its resident memory, without the pages of the cache that no prompt has
+        touched; the estimate counts them. An accelerator's has all that was allocated.
+        """
+        memory = self.memory
+        return 0 if device.is_accelerator else (memory.device_bytes or 0) + memory.host_bytes
 
     def _least_on(self, device: Capacity) -> int | None:
         memory = self.memory
@@ -110,8 +126,11 @@ class Need:
 
     def basis(self, device: Capacity) -> str:
         """Say how the bytes are known, as in `the estimate of 4.0 GiB x 1.2`."""
-        if device.name in self.memory.peaks:
-            return f"the measured peak of {in_gib(self.memory.peaks[device.name])} x {MEASURED_MARGIN:g}"
+        peak = self.memory.peaks.get(device.name)
+        if peak is not None and (due := self._due_on(device)) > math.ceil(peak * MEASURED_MARGIN):
+            return f"the estimate of {in_gib(due)}, as a peak of {in_gib(peak)} was measured with shorter prompts"
+        if peak is not None:
+            return f"the measured peak of {in_gib(peak)} x {MEASURED_MARGIN:g}"
         total = (self.memory.device_bytes or 0) + (0 if device.is_accelerator else self.memory.host_bytes)
         over = f" over {self.devices} devices" if self.devices > 1 else ""
         return f"the estimate of {in_gib(total)} x {self.memory.margin:g}{over}"

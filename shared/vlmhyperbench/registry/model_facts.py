@@ -81,9 +81,9 @@ class FilesOfModel(Strict):
     recipe: RecipeChoice | None = None
     """How the files are made."""
     files: dict[Slug, RelativePath] = Field(default_factory=dict)
-    """Role → path inside the folder, the package, the repository or the prefix. The roles are `weights` and `mmproj`
-    for GGUF; for a model in the format of transformers each file's name is its role. Without files, a repository's are
-    all that such a model needs."""
+    """Role → path inside the folder, the package, the repository or the prefix. The roles are `weights`, `mmproj` and
+    `chat_template` (a Jinja file) for GGUF; for a model in the format of transformers each file's name is its role.
+    Without files, a repository's are all that such a model needs."""
     sha256: dict[Slug, Sha256] = Field(default_factory=dict)
     """Role → hash of the file."""
 

@@ -82,8 +82,7 @@ class ModelSwitch:
 
     async def _switch(self, model: ServedModel) -> None:
         if self._loaded is not None:
-            unloaded, self._loaded = self._loaded, None
-            await self._unload(unloaded)
+            await self._unload(self._loaded)
         load = model.load or {}
         timeout = float(str(load.get("load_timeout_s", 0))) + MARGIN_S
         try:
@@ -102,10 +101,17 @@ class ModelSwitch:
         print(f"unloaded {model.name}: {told}", file=sys.stderr, flush=True)
 
     async def _end(self, model: ServedModel) -> None:
+        """Unload a model; until its gateway says that it is, it counts as loaded, so that no other comes beside it."""
+        self._is_doubted = True
         try:
-            await self._http.post(f"{model.url}/v1/model/unload")
+            answer = await self._http.post(f"{model.url}/v1/model/unload")
         except httpx2.HTTPError as error:
+            if isinstance(error, httpx2.ConnectError):  # a gateway that has ended has ended its engine
+                self._loaded = None
             raise NotLoaded(f"The model {model.name} was not unloaded: {error!r}.") from error
+        if answer.status_code != 200:
+            raise NotLoaded(f"The model {model.name} was not unloaded: {answer.text[:2000]}")
+        self._loaded = None
 
 
 async def _whole(switching: Coroutine[None, None, None]) -> None:

@@ -12,6 +12,7 @@ from vlmhyperbench.errors import InvalidInput, NotFound
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker import nvml
 from vlmhyperbench.worker.inventory import read_inventory
+from vlmhyperbench_sdk.free_memory import host_total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +82,9 @@ def _check_numbers(gpus: Sequence[nvml.Gpu], chosen: str | None) -> None:
 
 
 def cpu_slots(count: int) -> list[DeviceInfo]:
-    """Divide the processor of this machine into slots with equal shares of its memory."""
-    memory_bytes, node = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // count, platform.node()
+    """Divide the processor of this machine into slots with equal shares of the memory that this process may use."""
+    total = host_total() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory_bytes, node = total // count, platform.node()
     return [
         DeviceInfo(
             no=no,

@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 def needs(files: Mapping[str, Path]) -> MemoryEstimate:
-    return MemoryEstimate(device_bytes=0, host_bytes=2 * GIB, source="static")
+    return MemoryEstimate(device_bytes=0, host_bytes=2 * GIB, source="static", knobs=("n_ctx",))
 
 
 def status(files: Mapping[str, Path], *, free_gib: float = 8) -> GgufStatus:
@@ -40,7 +40,10 @@ def test_a_model_that_fits_is_available_with_what_its_header_says() -> None:
 def test_a_model_that_needs_more_than_is_free_is_too_large() -> None:
     made = status({"weights": WEIGHTS}, free_gib=1)
     assert made.status == "too_large"
-    assert made.reason is not None
+    assert made.reason == (
+        "It needs 2.0 GiB of the machine's memory, of which 1.0 GiB may be used. "
+        "Change n_ctx in engine_params, choose a smaller or more quantised model, or free memory."
+    )
 
 
 def test_a_file_that_is_not_there_is_missing_and_one_that_is_no_gguf_is_invalid(tmp_path: Path) -> None:
@@ -50,6 +53,14 @@ def test_a_file_that_is_not_there_is_missing_and_one_that_is_no_gguf_is_invalid(
     for files in ({"weights": cut}, {"weights": WEIGHTS, "mmproj": cut}):
         made = status(files)
         assert (made.status, str(cut) in (made.reason or "")) == ("invalid", True)
+
+
+def test_a_chat_template_is_no_gguf_file_and_must_be_there(tmp_path: Path) -> None:
+    template = tmp_path / "chat.jinja"
+    files = {"chat_template": template, "weights": WEIGHTS}
+    assert status(files).status == "missing"
+    template.write_text("{{ messages }}")
+    assert (status(files).status, status(files).quantization) == ("available", "Q8_0")
 
 
 def test_what_the_adapter_refuses_or_cannot_be_read_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
 
 from vlmhyperbench.data.pipeline_memory import execution_of, models_of
@@ -16,23 +15,28 @@ from vlmhyperbench.domain.placement import DeviceNow
 from vlmhyperbench.domain.specs import ModelTarget
 from vlmhyperbench_sdk.free_memory import FreeMemory
 
-TOTAL = 16 * GIB
-
 
 def test_each_accelerator_and_the_machine_keep_a_reserve() -> None:
-    two = less_reserve(FreeMemory(host_bytes=10 * GIB, device_bytes=30 * GIB, devices=2), TOTAL)
-    assert (two.host_bytes, two.device_bytes, two.devices) == (9 * GIB, 28 * GIB, 2)
-    none = less_reserve(FreeMemory(host_bytes=None, device_bytes=None, devices=0), TOTAL)
+    two = less_reserve(FreeMemory(host_bytes=10 * GIB, device_bytes=30 * GIB, devices=2, host_total_bytes=40 * GIB))
+    assert (two.host_bytes, two.device_bytes, two.devices) == (8 * GIB, 28 * GIB, 2)
+    none = less_reserve(FreeMemory(host_bytes=None, device_bytes=None, devices=0))
     assert (none.host_bytes, none.device_bytes, none.devices) == (None, None, 0)
-    full = less_reserve(FreeMemory(host_bytes=GIB // 2, device_bytes=GIB // 2, devices=1), TOTAL)
+    full = less_reserve(FreeMemory(host_bytes=GIB // 2, device_bytes=GIB // 2, devices=1))
     assert (full.host_bytes, full.device_bytes) == (0, 0)
 
 
-@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the free memory is read from /proc/meminfo")
-def test_what_may_be_used_of_this_machine_is_less_than_what_is_free() -> None:
-    usable = usable_memory().host_bytes
-    assert usable is not None
-    assert usable <= psutil.virtual_memory().total - GIB
+def test_a_container_with_a_limit_keeps_the_reserve_of_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: {512 * 2**20} kB\nMemAvailable: {500 * 2**20} kB\n")
+    (tmp_path / "proc" / "self" / "cgroup").write_text("0::/\n")
+    own = tmp_path / "sys" / "fs" / "cgroup"
+    own.mkdir(parents=True)
+    (own / "memory.max").write_text(f"{16 * GIB}\n")
+    (own / "memory.current").write_text(f"{GIB}\n")
+    (own / "memory.stat").write_text("inactive_file 0\n")
+    assert usable_memory({"CUDA_VISIBLE_DEVICES": ""}, root=tmp_path).host_bytes == 14 * GIB
+    (own / "memory.max").write_text("max\n")
+    assert usable_memory({"CUDA_VISIBLE_DEVICES": ""}, root=tmp_path).host_bytes == 500 * GIB - 512 * GIB // 20
 
 
 def _pipeline() -> PipelineTarget:
@@ -41,6 +45,15 @@ def _pipeline() -> PipelineTarget:
         for name in ("a", "b")
     )
     return PipelineTarget(pipeline="p", version="1", stages=(StageSpec(id="s", members=members),))
+
+
+def test_models_that_are_too_large_together_are_summed_as_they_are_and_not_as_a_ladder_would_load_them() -> None:
+    pipeline = _pipeline()
+    large = MemoryNeed(device_bytes=48 * GIB, min_device_bytes=0, min_host_bytes=0)
+    card = DeviceNow(no=0, memory_bytes=24 * GIB, name="card")
+    chosen, known = execution_of(pipeline, dict.fromkeys(models_of(pipeline), large), card, 23 * GIB)
+    assert (chosen.mode, chosen.need_bytes) == ("sequential", 96 * GIB)
+    assert list(known.values()) == [48 * GIB] * 2
 
 
 @pytest.mark.parametrize(("have", "mode"), [(24, "persistent"), (23, "sequential")])

@@ -73,6 +73,7 @@ def test_optional_models_are_dropped_only_where_quality_may_be_given_up() -> Non
     assert execution.need_bytes == 7 * GIB
     assert [(step.rung, step.is_lossy) for step in execution.steps] == [("without an optional member", True)]
     assert chosen("persistent", 4, allow_lossy=True).dropped == ("b", "c")
+    assert chosen("persistent", 6, allow_lossy=True).dropped == ("c",)  # without it, b stays
 
 
 def test_a_need_that_is_not_known_is_not_taken_for_a_small_one() -> None:

@@ -156,6 +156,7 @@ def test_what_may_be_used_leaves_a_reserve() -> None:
     assert usable_device(GIB // 2, 24 * GIB, 0) == 0
     assert usable_host(10 * GIB, 16 * GIB) == 9 * GIB
     assert usable_host(100 * GIB, 1000 * GIB) == 50 * GIB
+    assert usable_host(10 * GIB, None) == 9 * GIB
 
 
 @settings(max_examples=60, deadline=None)

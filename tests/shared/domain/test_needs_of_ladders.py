@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.shared.domain.builders_of_jobs import device_now
@@ -21,3 +23,27 @@ def test_a_load_that_can_be_smaller_takes_the_whole_device(least: tuple[int | No
 def test_a_load_that_fits_takes_what_it_needs() -> None:
     memory = MemoryNeed(device_bytes=80, min_device_bytes=10, min_host_bytes=0)
     assert Need(kind=StepKind.GENERATE, memory=memory).bytes_on(device_now(memory_bytes=100)) == 80
+    assert Need(kind=StepKind.GENERATE, memory=memory.whole).bytes_on(device_now(memory_bytes=50)) == 80
+
+
+@pytest.mark.parametrize(
+    ("is_accelerator", "peak", "needed", "basis"),
+    [
+        (False, 160, 237, "the estimate of 0 MiB, as a peak of 0 MiB was measured with shorter prompts"),
+        (False, 240, 252, "the measured peak of 0 MiB x 1.05"),
+        (True, 160, 168, "the measured peak of 0 MiB x 1.05"),
+        (False, 500, 300, "the measured peak of 0 MiB x 1.05"),
+    ],
+    ids=["untouched cache", "measured more", "accelerator", "too large"],
+)
+def test_a_peak_of_a_processor_does_not_replace_what_longer_prompts_take(
+    is_accelerator: bool, peak: int, needed: int, basis: str
+) -> None:
+    memory = MemoryNeed(
+        device_bytes=7, host_bytes=230, min_device_bytes=0, min_host_bytes=1, margin=2.0, peaks={"d": peak}
+    )
+    device = replace(device_now(name="d", memory_bytes=300), is_accelerator=is_accelerator)
+    need = Need(kind=StepKind.GENERATE, memory=memory)
+    assert (need.bytes_on(device), need.basis(device)) == (needed, basis)
+    unknown = Need(kind=StepKind.GENERATE, memory=MemoryNeed(peaks={"d": 100}))
+    assert unknown.bytes_on(device) == 105

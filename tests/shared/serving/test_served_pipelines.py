@@ -187,8 +187,8 @@ def test_a_client_that_leaves_ends_what_the_models_are_asked(tmp_path: Path, is_
         connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=PATIENCE_S)
         body = {"model": "p", "messages": [{"role": "user", "content": "?"}], "stream": is_streamed}
         connection.request("POST", "/v1/chat/completions", json.dumps(body))
-        while not all(member.asked for member in members.values()):
-            assert not any(member.was_left.is_set() for member in members.values())
+        assert all(member.was_asked.wait(PATIENCE_S) for member in members.values())
+        assert not any(member.was_left.is_set() for member in members.values())
         connection.close()
         assert all(member.was_left.wait(PATIENCE_S) for member in members.values())
 

@@ -22,6 +22,7 @@ class Gateway:
     def __init__(self) -> None:
         self.state = "unloaded"
         self.calls: list[str] = []
+        self.unload_status = 200
         gateway = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,13 +31,14 @@ class Gateway:
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length", 0)))
-                gateway.state = "ready" if self.path.endswith("/load") else "unloaded"
-                self.answer()
+                is_load = self.path.endswith("/load")
+                gateway.state = "ready" if is_load else "unloaded"
+                self.answer(200 if is_load else gateway.unload_status)
 
-            def answer(self) -> None:
+            def answer(self, status: int = 200) -> None:
                 gateway.calls.append(self.path.rpartition("/")[2])
                 body = json.dumps({"state": gateway.state}).encode()
-                self.send_response(200)
+                self.send_response(status)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -82,6 +84,41 @@ async def test_a_doubted_model_is_loaded_again_unless_its_gateway_says_that_it_i
     await use(switch, gateway.model)
     assert gateway.calls == calls
     await switch.close()
+
+
+async def test_no_model_is_loaded_beside_one_whose_unload_was_refused(gateway: Gateway) -> None:
+    other = Gateway()
+    switch = ModelSwitch("key", free=lambda: 0)
+    await use(switch, gateway.model)
+    gateway.unload_status = 503
+    for _ in range(2):
+        with pytest.raises(NotLoaded) as failed:
+            await use(switch, other.model)
+        assert gateway.model.name in str(failed.value)
+    assert (gateway.calls, other.calls) == (["load", "unload", "unload"], [])
+    gateway.unload_status = 200
+    await use(switch, gateway.model)  # it is asked whether it is still there
+    await use(switch, other.model)
+    assert (gateway.calls[3:], other.calls) == (["status", "unload", "load", "unload"], ["load"])
+    await switch.close()
+    other.end()
+
+
+async def test_the_next_model_is_loaded_once_the_memory_of_the_last_one_is_free(gateway: Gateway) -> None:
+    other, seen = Gateway(), [20, 20, 60, 80]  # 60 of the 80 bytes that are held are 75 %
+    states: list[tuple[str, list[str]]] = []
+
+    def free() -> int:
+        states.append((gateway.state, list(other.calls)))
+        return seen.pop(0)
+
+    switch = ModelSwitch("key", free=free)
+    await use(switch, gateway.model.model_copy(update={"held_bytes": 80}))
+    await use(switch, other.model)
+    assert states == [("ready", []), ("unloaded", []), ("unloaded", []), ("unloaded", [])]
+    assert other.calls == ["load"]
+    await switch.close()
+    other.end()
 
 
 async def test_a_gateway_that_is_gone_is_named(gateway: Gateway) -> None:

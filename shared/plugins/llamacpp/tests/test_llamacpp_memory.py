@@ -162,3 +162,18 @@ def test_a_header_with_more_layers_than_any_model_and_one_without_weights_are_re
     ):
         with pytest.raises(InvalidInput):
             estimate(path)
+
+
+def test_logits_are_of_the_vocabulary_that_the_file_lists_whether_or_not_it_states_a_size(tmp_path: Path) -> None:
+    def compute(path: Path) -> int:
+        params: dict[str, JsonValue] = {"n_ctx": 1024, "parallel": 1, "n_ubatch": 512}
+        load = LoadRequest(model="m", backend_class="llamacpp", files={"weights": str(path)}, engine_params=params)
+        estimated = LlamaCpp().estimate_whole(load)
+        assert estimated is not None
+        return estimated.parts["compute buffers"]
+
+    mask = 2 * 1024 * 512
+    listed, other = model(tmp_path / "listed.gguf", 2, 8, 8), model(tmp_path / "other.gguf", 2, 8, 8, vocab_size=9000)
+    assert compute(listed) == compute(other) == 4 * 512 * 10_000 + mask
+    values: dict[str, Written] = {"general.architecture": "test", "test.block_count": 1, "test.vocab_size": 7000}
+    assert compute(write(tmp_path / "none.gguf", ["blk.0.w"], values)) == 4 * 512 * 7000 + mask

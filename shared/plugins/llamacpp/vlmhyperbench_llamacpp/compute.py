@@ -1,7 +1,6 @@
 """Estimate the buffers in which llama.cpp computes: what it takes beside weights and cache; pure but for the header.
 
-The adapter's estimate leaves them out, so that nothing is refused which would fit. A plan that must hold, as of several
-models that stay loaded together, adds them.
+The adapter's estimate leaves them out, so that nothing is refused which would fit; what is shown to people has them.
 """
 
 from __future__ import annotations
@@ -18,11 +17,13 @@ MASK_BYTES = 2
 def estimate_compute(header: GgufHeader, params: Mapping[str, int | float | str]) -> int:
     """Estimate the compute buffer of a model: max(logits, activations) of a batch, and its attention mask.
 
-    Logits are `n_vocab` values of 32 bits for each token of a physical batch. Activations are two rows of the
+    Logits are `n_vocab` values of 32 bits for each token of a physical batch: the tokens that the file lists, or the
+    `vocab_size` that it states where it lists none (llama.cpp, `llama-vocab.cpp`). Activations are two rows of the
     feed-forward layer and eight of the embedding. The mask has a cell of 16 bits for each cell of a slot's context and
     each token of the batch.
     """
     ubatch = min(int(params["n_ubatch"]), int(params["n_batch"]), int(params["n_ctx"]) * int(params["parallel"]))
     cells = -(-int(params["n_ctx"]) // PADDING_CELLS) * PADDING_CELLS
     rows = 2 * (header.whole("feed_forward_length") or 0) + 8 * (header.whole("embedding_length") or 0)
-    return 4 * ubatch * max(header.whole("vocab_size") or 0, rows) + MASK_BYTES * cells * ubatch
+    vocabulary = header.text_counts.get("tokenizer.ggml.tokens") or header.whole("vocab_size") or 0
+    return 4 * ubatch * max(vocabulary, rows) + MASK_BYTES * cells * ubatch

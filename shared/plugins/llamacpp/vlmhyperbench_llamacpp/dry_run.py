@@ -23,6 +23,8 @@ _MIB: Final = 1024**2
 _ROW: Final = re.compile(r"memory_breakdown_print: \|\s+- (?P<device>[^|]+?)\s*\|.*?\d+ = +(\d+) \+ +(\d+) \+ +(\d+)")
 _END: Final = ("common_fit_params:", "common_params_fit_impl: projected", "failed to fit")
 _TAIL: Final = 5
+_PROCESSOR: Final = "CPU"
+"""Begin of the names of the processor's own buffers."""
 
 
 def dry_run(
@@ -48,8 +50,8 @@ def dry_run(
         told = " ".join(tail) or "it printed nothing"
         raise Unavailable(f"The dry run of llama.cpp printed no sizes: {told}", cure="Use the static estimate.")
     projector = mmproj.stat().st_size if mmproj is not None else 0
-    device = sum(sum(sizes) for name, sizes in rows.items() if name != "Host") * _MIB
-    host = sum(rows.get("Host", (0, 0, 0))) * _MIB
+    device = sum(sum(sizes) for name, sizes in rows.items() if not is_host(name)) * _MIB
+    host = sum(sum(sizes) for name, sizes in rows.items() if is_host(name)) * _MIB
     is_on_device = is_on_device and device > 0  # no accelerator of this machine was offered any layer
     weights, cache, compute = (sum(sizes[part] for sizes in rows.values()) * _MIB for part in range(3))
     return MemoryEstimate(
@@ -68,15 +70,25 @@ def dry_run(
 
 
 def read_rows(lines: Iterable[str]) -> Mapping[str, tuple[int, int, int]]:
-    """Return device → MiB of model, context and compute buffers, as the first table of the output states them."""
+    """Return device → MiB of model, context and compute buffers, as the first table of the output states them.
+
+    The weights that the processor keeps in another order (`CPU_REPACK`) are left out: their pages in the mapped file
+    are not read again, and the machine drops them.
+    """
     rows: dict[str, tuple[int, int, int]] = {}
     for line in lines:
         if (found := _ROW.search(line)) is not None:
             model, context, compute = (int(found[part]) for part in (2, 3, 4))
-            rows.setdefault(found["device"].split(" ")[0], (model, context, compute))
+            name = found["device"].split(" ")[0]
+            rows.setdefault(name, (0 if name.startswith(_PROCESSOR) else model, context, compute))
         elif rows and any(end in line for end in _END):
             break
     return rows
+
+
+def is_host(name: str) -> bool:
+    """Return whether a row is of the machine's memory, and not of an accelerator's."""
+    return name == "Host" or name.startswith(_PROCESSOR)
 
 
 def _output(argv: Sequence[str]) -> tuple[Mapping[str, tuple[int, int, int]], list[str]]:

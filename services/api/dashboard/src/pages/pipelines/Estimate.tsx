@@ -12,6 +12,11 @@ const SOURCES: Readonly<Record<string, string>> = {
   dry_run: "llama.cpp's own dry run",
 };
 
+/** What workers call the processor. */
+const PROCESSOR = 'cpu';
+
+type MeasuredPeak = NonNullable<ModelEstimate['measured']>[number];
+
 export function Estimate({ name, status }: { name: string; status: ModelStatus | undefined }) {
   const query = useQuery(estimateQuery(name));
   const navigate = useNavigate({ from: '/pipelines' });
@@ -35,6 +40,16 @@ export function Estimate({ name, status }: { name: string; status: ModelStatus |
       </div>
     </section>
   );
+}
+
+/** A peak of an accelerator is of one of them, and without the host's part. */
+function measuredNote(peak: MeasuredPeak, estimate: ModelEstimate): string {
+  const isProcessor = peak.device === PROCESSOR;
+  const predicted = isProcessor ? estimate.device_bytes + estimate.host_bytes : estimate.device_bytes;
+  const share = predicted > 0 ? `; ${percent(peak.bytes / predicted)} of what is predicted` : '';
+  return isProcessor
+    ? `the most that a run's model took${share}. It counts where it is more than the estimate.`
+    : `the most that a run's model took of one of them${share} for all together. It replaces the estimate there.`;
 }
 
 function Content({ estimate }: { estimate: ModelEstimate }) {
@@ -79,20 +94,17 @@ function Content({ estimate }: { estimate: ModelEstimate }) {
                 <th scope="row">
                   Measured on <bdi>{peak.device}</bdi>
                 </th>
+                <td className="num">{peak.device === PROCESSOR ? null : bytes(peak.bytes)}</td>
                 <td />
-                <td />
-                <td className="num">{bytes(peak.bytes)}</td>
-                <td>
-                  the most that a loaded model took; {percent(peak.bytes / predicted)} of what is predicted. It replaces
-                  the estimate there.
-                </td>
+                <td className="num">{peak.device === PROCESSOR ? bytes(peak.bytes) : null}</td>
+                <td>{measuredNote(peak, estimate)}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </Scroll>
       {measured.length === 0 ? (
-        <p className="sub">Nothing was measured yet: load the model, or let a run use it.</p>
+        <p className="sub">Nothing was measured yet: a run measures what its model takes.</p>
       ) : null}
       <dl className="pairs">
         {Object.entries(estimate.parts).map(([part, size]) => (

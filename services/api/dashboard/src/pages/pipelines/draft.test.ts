@@ -32,6 +32,19 @@ describe('a draft of a pipeline', () => {
     });
   });
 
+  it('keeps an empty text and an empty list that are stated, and leaves out what is not', () => {
+    const stage: Entry = {
+      id: 'read',
+      type: 'multi',
+      models: ['small', 'large'],
+      aggregation: { type: 'concat', separator: '', labels: null },
+      generation: { stop: [], seed: null },
+    };
+    expect(entryOf(draftOf('mine', { stages: [stage] }))).toEqual({
+      stages: [{ ...stage, aggregation: { type: 'concat', separator: '' }, generation: { stop: [] } }],
+    });
+  });
+
   it('keeps every value of an entry that it reads, and those that its form does not show', () => {
     const entry: Entry = {
       description: 'All of it',

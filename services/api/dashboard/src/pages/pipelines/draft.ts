@@ -207,7 +207,7 @@ function readStage(stage: Entry, key: string): Stage {
     target: text(stage.target_language),
     instructions: text(stage.instructions),
     system: text(stage.system_prompt),
-    generation: isObject(stage.generation) ? rest(stage.generation, new Set()) : {},
+    generation: isObject(stage.generation) ? stated(stage.generation) : {},
     others: rest(stage, KNOWN_STAGE),
   };
 }
@@ -235,7 +235,7 @@ function readAggregation(given: Json | undefined): Aggregation {
   return {
     type: text(type) || 'vote',
     ...(isPlain && { model: merger.model }),
-    params: { ...(merger && !isPlain && { model: memberOf(merger) }), ...rest(params, new Set()) },
+    params: { ...(merger && !isPlain && { model: memberOf(merger) }), ...stated(params) },
   };
 }
 
@@ -247,6 +247,11 @@ function rest(entry: Entry, known: ReadonlySet<string>): Entry {
     (Array.isArray(value) && value.length === 0) ||
     (isObject(value) && Object.keys(rest(value, new Set())).length === 0);
   return Object.fromEntries(Object.entries(entry).filter(([key, value]) => !known.has(key) && !saysNothing(value)));
+}
+
+/** The values that are stated: an empty text or list among them, as a separator of nothing is one. */
+function stated(entry: Entry): Entry {
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null));
 }
 
 function blank(key: string): Stage {
