@@ -57,6 +57,19 @@ def test_cells_are_parsed_split_matched_and_replaced(tmp_path: Path) -> None:
     assert sample.metadata == {"words": ["a", "b"], "tags": "B-X O", "result": "42", "answer": "yes", "first": "x"}
 
 
+def test_a_member_that_is_a_list_is_one_where_a_row_has_a_lone_value(tmp_path: Path) -> None:
+    columns = {
+        "question": {"value": "Read it."},
+        "references": {"column": "truth", "parse": "json", "lists": ["menu", "menu.sub"]},
+    }
+    truths = ({"menu": {"nm": "x", "sub": {"nm": "y"}}}, {"menu": [{"nm": "x"}], "total": {}}, {"menu": None}, {})
+    samples = read(tmp_path, columns, *({"truth": json.dumps(truth)} for truth in truths))
+    assert [json.loads(sample.references[0]) for sample in samples] == [
+        {"menu": [{"nm": "x", "sub": [{"nm": "y"}]}]},
+        *truths[1:],
+    ]
+
+
 @pytest.mark.parametrize(
     ("correct", "cell", "references"),
     [
