@@ -80,6 +80,6 @@ def _value(spec: RunSpec, metric: MetricSpec, extractor: ExtractorSpec, rows: Se
     policies = {"on_model_failure": spec.on_model_failure, "on_invalid": spec.on_invalid}
     scores = score(opened, rows, failing=open_failing(metric), extractor=extractor, **policies)
     sums: Counter[str] = Counter()
-    for one in scores:
-        sums.update(one.measure.statistics)
+    for scored in scores:
+        sums.update(scored.measure.statistics)
     return opened.combine(sums)
