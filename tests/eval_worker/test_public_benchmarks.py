@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,12 +12,12 @@ from tests.support.benchmarks import fixture, names, write_hub
 from vlmhyperbench.data.enumerating import index
 from vlmhyperbench.data.manifest import ManifestSample, manifest_key, read, samples_of
 from vlmhyperbench.domain.prompts import render
-from vlmhyperbench.domain.specs import MetricSpec, PromptSpec, RunSpec
+from vlmhyperbench.domain.specs import ExtractorSpec, MetricSpec, PromptSpec, RunSpec
 from vlmhyperbench.registry.loading import load_catalogue
 from vlmhyperbench.registry.resolution import resolve_run
 from vlmhyperbench.registry.schemas import RunEntry
-from vlmhyperbench.scoring.extraction import extract
-from vlmhyperbench.scoring.metrics import open_metric
+from vlmhyperbench.scoring.metrics import open_answering, open_failing
+from vlmhyperbench.scoring.scores import Row, score
 from vlmhyperbench.storage import open_storage
 
 CATALOGUE = load_catalogue(Path(__file__).parents[2] / "registries")
@@ -36,8 +37,11 @@ def test_known_answers_get_known_scores(name: str, tmp_path: Path) -> None:
     first = next(sample for sample in samples if sample.index == 0)
     assert isinstance(spec.prompt, PromptSpec)
     assert render(spec.prompt, question=first.question, metadata=dict(first.metadata)).user == known.prompt
-    scores = {metric.label: _score(spec, metric, samples, known.answers) for metric in spec.metrics}
-    assert scores == pytest.approx(known.scores)
+    first_extractor, *others = spec.extractors
+    assert _scores(spec, first_extractor, samples, known.answers) == pytest.approx(known.scores)
+    assert [extractor.name for extractor in others] == list(known.scores_by)
+    for extractor in others:
+        assert _scores(spec, extractor, samples, known.answers) == pytest.approx(known.scores_by[extractor.name])
 
 
 def _spec(name: str) -> RunSpec:
@@ -60,13 +64,22 @@ def _indexed(spec: RunSpec, tmp_path: Path) -> Sequence[ManifestSample]:
     return list(samples_of(read(tmp_path / "storage" / manifest_key(result.manifest_id))))
 
 
-def _score(
-    spec: RunSpec, metric: MetricSpec, samples: Sequence[ManifestSample], answers: Sequence[str]
-) -> float | None:
-    """Score by the first extractor; an answer that it cannot read counts as the policy of the task says."""
-    texts = [text or "" for text in extract(answers, extractor=spec.extractors[0]).texts]
-    opened = open_metric(metric, optional={"on_invalid": spec.on_invalid})
-    measures = opened.measure(
-        texts, [sample.references for sample in samples], metadata=[dict(sample.metadata) for sample in samples]
-    )
-    return opened.combine({name: sum(column) for name, column in measures.statistics.items()})
+def _scores(
+    spec: RunSpec, extractor: ExtractorSpec, samples: Sequence[ManifestSample], answers: Sequence[str]
+) -> dict[str, float | None]:
+    """Score the answers by every metric, as a run does: by the policies of the task."""
+    rows = [
+        Row(status="ok", text=answer, references=sample.references, metadata=dict(sample.metadata))
+        for sample, answer in zip(samples, answers, strict=True)
+    ]
+    return {metric.label: _value(spec, metric, extractor, rows) for metric in spec.metrics}
+
+
+def _value(spec: RunSpec, metric: MetricSpec, extractor: ExtractorSpec, rows: Sequence[Row]) -> float | None:
+    opened = open_answering(metric, on_invalid=spec.on_invalid)
+    policies = {"on_model_failure": spec.on_model_failure, "on_invalid": spec.on_invalid}
+    scores = score(opened, rows, failing=open_failing(metric), extractor=extractor, **policies)
+    sums: Counter[str] = Counter()
+    for scored in scores:
+        sums.update(scored.measure.statistics)
+    return opened.combine(sums)

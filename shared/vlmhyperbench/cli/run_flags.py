@@ -111,7 +111,7 @@ class TaskFlags:
     dataset: str | None = None
     """Registered dataset in place of the task's."""
     limit: int | None = None
-    """Maximum number of samples, taken from the start of the dataset; by default all."""
+    """Maximum number of samples, from the start of the dataset, or of a draw a smaller draw; by default all."""
     prompt: str | None = None
     """Registered prompt in place of the task's."""
     scenario: str | None = None

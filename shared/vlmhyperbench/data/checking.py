@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -179,7 +180,9 @@ def _seen(data: bytes) -> _Seen:
 
 
 def _identity(sample: Sample, images: Sequence[_Seen]) -> str:
-    """Return what makes two samples the same question: its words and its pixels, not its key."""
+    """Return what makes two samples the same question: its words and its pixels, or without images its metadata."""
     words = " ".join(sample.question.split()).casefold()
-    text = "\n".join([words, *(image.pixels or image.problem for image in images)])
+    about = {} if images else {name: value for name, value in sample.metadata.items() if name != "split"}
+    shown = [image.pixels or image.problem for image in images] or [json.dumps(about, sort_keys=True, default=repr)]
+    text = "\n".join([words, *shown])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

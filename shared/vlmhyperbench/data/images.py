@@ -20,6 +20,8 @@ from vlmhyperbench.errors import InvalidInput
 from vlmhyperbench_sdk.types import Image
 
 MEDIA_TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+_SAME_FILE: Final = {"MPO": "JPEG"}
+"""A JPEG with several pictures, as many phones write, is opened under another name; decoders show the first."""
 DECODING_ERRORS: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, TypeError, AttributeError, ArithmeticError, LookupError),
     *(struct.error, zlib.error, Pillow.DecompressionBombError),
@@ -162,7 +164,7 @@ def check(data: bytes, limits: Limits, *, what: str = "The image", sha256: str |
                         f"{limits.max_image_pixels:,}.",
                         cure="Scale it down, or raise limits.max_image_pixels of the run.",
                     )
-                media_type = MEDIA_TYPES[image.format or ""]
+                media_type = MEDIA_TYPES[_SAME_FILE.get(image.format or "", image.format or "")]
                 image.verify()  # checks the checksums and the end of a PNG, which decoding does not
             with Pillow.open(io.BytesIO(data), formats=list(MEDIA_TYPES)) as image:
                 image.draft(None, (1, 1))  # all of a JPEG is read, and drawn at an eighth of its size

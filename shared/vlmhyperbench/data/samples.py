@@ -80,6 +80,8 @@ class Selection:
         if sampling is None:
             yield from self._wanted()
             return
+        if self._spec.limit is not None:  # a smaller draw: the first samples of one may all be of one stratum
+            sampling = sampling.model_copy(update={"size": min(sampling.size, self._spec.limit)})
         drawn = draw(self._strata(self._wanted(), sampling.by), sampling)
         yield from (sample for sample in read_samples(self._spec, self._host) if sample.key in drawn)
 

@@ -77,7 +77,7 @@ class DatasetSpec(Spec):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     seed: int = 0
     limit: Annotated[int, Field(ge=1)] | None = None
-    """Maximum number of samples; the first ones in the dataset's order are taken."""
+    """Maximum number of samples; the first ones in the dataset's order, or with `sampling` a smaller draw."""
     doc_classes: tuple[str, ...] = ()
     """Filter on metadata; empty means all, as for `question_types`."""
     question_types: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class DatasetSpec(Spec):
     where: tuple[str, ...] = Field(default=(), exclude_if=lambda where: not where)
     """Filters on metadata, all of which a sample must pass."""
     sampling: SamplingSpec | None = Field(default=None, exclude_if=lambda sampling: sampling is None)
-    """Draw among the samples that pass the filters; `limit` takes the first ones of it."""
+    """Draw among the samples that pass the filters; `limit` makes the draw smaller."""
     preprocess: tuple[PreprocessStep, ...] = Field(default=(), exclude_if=lambda steps: not steps)
     """What is done to the images, in this order, before they are stored."""
     sha256: dict[str, str] = Field(default_factory=dict, exclude_if=lambda hashes: not hashes)

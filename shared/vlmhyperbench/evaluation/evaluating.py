@@ -68,7 +68,7 @@ def evaluate(
         function: Called with the text of the prompt and a list of images, as encoded bytes; it returns the answer. It
             may be a coroutine function. Where it has a parameter `system`, it is given the prompt's system text, and
             in `examples` the examples of a prompt that has some.
-        limit: Maximum number of samples: the first ones in the dataset's order.
+        limit: Maximum number of samples: the first ones in the dataset's order, or with a draw a smaller draw.
         dataset: Dataset in place of the task's own: its name, or an object as in a run's entry.
         prompt: Prompt in place of the task's own.
         metrics: Metrics in place of the task's own, NAME or NAME@PROFILE.

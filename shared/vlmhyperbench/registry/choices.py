@@ -248,7 +248,7 @@ class RunChoices(Strict):
     dataset: DatasetRef | None = None
     """Dataset that replaces the task's; to use only fewer samples of the task's dataset, set `limit`."""
     limit: Annotated[int, Field(ge=1)] | None = None
-    """Maximum number of samples: the first ones in the dataset's order."""
+    """Maximum number of samples: the first ones in the dataset's order, or with a draw a smaller draw."""
     metrics: MetricRefs | None = None
     extractors: Extractors | None = None
     reports: ReportNames | None = None

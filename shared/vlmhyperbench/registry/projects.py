@@ -27,7 +27,7 @@ MADE: Final = (RUN, ".gitignore", DATA, FOLDER)
 """What a project has: none of it may be there before."""
 _IGNORED: Final = (
     *("run", "postgres", "valkey", "storage", "environments", "models", "storage-cache", "tls", "certificates"),
-    *("secrets", "reports", "locks", "work", "logs", "evidence"),
+    *("secrets", "reports", "locks", "work", "logs", "evidence", "unpacked", "images", "held", "moves"),
 )
 """Folders that a stack makes, whose home the project is."""
 

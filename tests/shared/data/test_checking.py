@@ -87,6 +87,18 @@ def test_what_would_spoil_a_run_is_found(tmp_path: Path) -> None:
     }
 
 
+def test_questions_without_images_are_the_same_where_their_metadata_is(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "question": "Is it true?", "answer": "yes", "passage": "first", "split": "test"},
+        {"id": "2", "question": "Is it true?", "answer": "yes", "passage": "second", "split": "test"},
+        {"id": "3", "question": "is it  true?", "answer": "yes", "passage": "second", "split": "test"},
+        {"id": "t1", "question": "Is it true?", "answer": "yes", "passage": "third", "split": "train"},
+        {"id": "t2", "question": "Is it true?", "answer": "yes", "passage": "first", "split": "train"},
+    ]
+    checked = check_dataset(spec_of(tmp_path, rows, {}, split="test"), Limits(), against=["train"])
+    assert counts(checked) == {"leak": (1, ["1"]), "doubled_question": (1, ["3"])}
+
+
 def test_a_key_of_two_rows_is_refused_with_the_place_of_each(tmp_path: Path, wording: Wording) -> None:
     rows = [row("1", "a.png"), row("x", "a.png"), row("2", "a.png"), row("x", "a.png", "Which?")]
     spec, file = spec_of(tmp_path, rows, {"a.png": picture(1)}), tmp_path / "rows.jsonl"

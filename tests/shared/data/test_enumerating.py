@@ -169,6 +169,17 @@ def test_filters_and_the_limit_select_the_first_matching_samples(
     assert [(row.index, row.key) for row in rows] == [(0, "2")]
 
 
+def test_a_limit_of_a_draw_is_a_smaller_draw_of_every_stratum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [_sample(f"{no}", kind="ab"[no // 8]) for no in range(16)]
+    sampling = {"size": 12, "seed": 3, "by": ["kind"], "allocation": "equal"}
+    _, drawn = _index(tmp_path, monkeypatch, *samples, sampling=sampling)
+    _, limited = _index(tmp_path, monkeypatch, *samples, sampling=sampling, limit=4)
+    assert [row.metadata["kind"] for row in limited] == ["a", "a", "b", "b"]
+    assert {row.key for row in limited} <= {row.key for row in drawn}
+    _, all_drawn = _index(tmp_path, monkeypatch, *samples, sampling=sampling, limit=14)
+    assert [row.key for row in all_drawn] == [row.key for row in drawn]
+
+
 def test_filters_without_a_matching_sample_name_the_existing_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,14 @@ def test_three_kinds_of_images_are_accepted(kind: str) -> None:
     assert info.storage_key == image_key(info.sha256) == f"images/{info.sha256[:2]}/{info.sha256}"
 
 
+def test_a_jpeg_with_several_pictures_is_a_jpeg() -> None:
+    file = io.BytesIO()
+    first, second = (Pillow.new("RGB", (3, 2), colour) for colour in ("red", "blue"))
+    first.save(file, "MPO", save_all=True, append_images=[second])
+    info = check(file.getvalue(), LIMITS)
+    assert (info.media_type, info.width, info.height) == ("image/jpeg", 3, 2)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -35,7 +35,8 @@ def test_a_new_project_has_a_run_over_its_own_pages(tmp_path: Path) -> None:
     for file in (*folder.glob("registries/*/*.yaml"), folder / "vlmhb.yaml"):
         named = file.read_text().splitlines()[0].removeprefix("# yaml-language-server: $schema=")
         assert (file.parent / named).is_file()
-    assert "/postgres/" in (folder / ".gitignore").read_text().splitlines()
+    ignored = (folder / ".gitignore").read_text().splitlines()
+    assert {"/postgres/", "/unpacked/", "/images/", "/held/", "/moves/"} <= {*ignored}
 
 
 def test_a_folder_that_has_anything_of_a_project_is_left_alone(tmp_path: Path, wording: Wording) -> None:

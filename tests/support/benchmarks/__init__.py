@@ -6,7 +6,7 @@ import base64
 import csv
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,11 @@ class Fixture:
     rows: list[dict[str, Any]]
     answers: list[str]
     scores: dict[str, float]
-    """`name@profile` of a metric → its value over all rows."""
+    """`name@profile` of a metric → its value over all rows, by the first extractor of the task."""
     prompt: str
     """The user prompt of the first row."""
+    scores_by: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Each other extractor of the task → the same of it."""
     file: str = ""
     """Name of the file in the repository, where that is JSON lines or TSV; else the rows are a split in Parquet."""
 

@@ -35,9 +35,9 @@ def _value(profile: str, answer: str, page: str) -> float | None:
 
 def test_markdown_is_cut_into_texts_formulas_and_tables() -> None:
     tables = f"{TABLE}\n|h|i|\n|-|:-:|\n|1|2|\n\n|no|table|"
-    answer = f"```markdown\n# Title\n\na $x$ b\n$$\ny\n$$\n\\[z\\]\n{tables}\n$$open\n```"
+    answer = f"```markdown\n# Title\n\nNo. #7 of C#\n\na $x$ b\n$$\ny\n$$\n\\[z\\]\n{tables}\n$$open\n```"
     page = read_markdown(answer)
-    assert page.text == ["Title", "a x b", "|no|table|", "$$open"]
+    assert page.text == ["Title", "No. #7 of C#", "a x b", "|no|table|", "$$open"]
     assert page.formula == ["y", "z"]
     assert page.table == [
         TABLE,

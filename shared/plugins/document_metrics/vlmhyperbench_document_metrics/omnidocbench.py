@@ -90,7 +90,7 @@ class OmniDocBench:
         return MetricDescription(
             name="omnidocbench",
             profile=self._profile,
-            version="1.0.0",
+            version="1.0.1",
             title=f"OmniDocBench, {self._profile}",
             kind="document",
             unit="1",

@@ -23,7 +23,7 @@ _TABLE_END = re.compile(r"</table>", re.IGNORECASE)
 _ROW = re.compile(r"\|.+\|[ \t]*")
 _RULE = re.compile(r"\|[\s:|-]+\|[ \t]*")
 _INLINE = re.compile(r"\$(.+?)\$")
-_HEADING = re.compile(r"#{1,6}\s*")
+_HEADING = re.compile(r"^#{1,6}\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

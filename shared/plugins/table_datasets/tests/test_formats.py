@@ -45,6 +45,18 @@ def test_csv_jsonl_and_a_folder_of_the_hub_give_equal_samples(tmp_path: Path) ->
     assert tables.contents(parts) == first
 
 
+@pytest.mark.parametrize("form", ["parquet", "ipc", "ipc_stream", "ndjson", "csv"])
+def test_a_column_with_a_default_may_be_missing_in_every_format(tmp_path: Path, form: str) -> None:
+    suffix = {"ipc": "arrow", "ipc_stream": "arrow", "ndjson": "jsonl"}.get(form, form)
+    frame, file = pl.DataFrame({"q": ["?", "!"]}), tmp_path / f"rows.{suffix}"
+    getattr(frame, f"write_{form}")(file)
+    columns = {"question": "q", "images": {"column": "image_2", "default": None}}
+    assert [(sample.question, sample.images) for sample in tables.samples(file, columns=columns)] == [
+        ("?", ()),
+        ("!", ()),
+    ]
+
+
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_a_saved_folder_is_read_batch_by_batch_without_datasets(tmp_path: Path, *, is_stream: bool) -> None:
     frame = pl.DataFrame([tables.as_hub_stores(row) for row in tables.rows()])

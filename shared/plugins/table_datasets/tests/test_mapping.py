@@ -57,6 +57,24 @@ def test_cells_are_parsed_split_matched_and_replaced(tmp_path: Path) -> None:
     assert sample.metadata == {"words": ["a", "b"], "tags": "B-X O", "result": "42", "answer": "yes", "first": "x"}
 
 
+def test_a_member_that_is_a_list_is_one_where_a_row_has_a_lone_value(tmp_path: Path) -> None:
+    columns = {
+        "question": {"value": "Read it."},
+        "references": {"column": "truth", "parse": "json", "lists": ["menu", "menu.sub"]},
+    }
+    truths: tuple[dict[str, Any], ...] = (
+        {"menu": {"nm": "x", "sub": {"nm": "y"}}},
+        {"menu": [{"nm": "x"}], "total": {}},
+        {"menu": None},
+        {},
+    )
+    samples = read(tmp_path, columns, *({"truth": json.dumps(truth)} for truth in truths))
+    assert [json.loads(sample.references[0]) for sample in samples] == [
+        {"menu": [{"nm": "x", "sub": [{"nm": "y"}]}]},
+        *truths[1:],
+    ]
+
+
 @pytest.mark.parametrize(
     ("correct", "cell", "references"),
     [
@@ -79,6 +97,15 @@ def test_choices_of_several_columns_are_joined(tmp_path: Path) -> None:
     columns = {"question": "q", "choices": ["A", "B"], "correct": {"column": "right", "by": "letter"}}
     (sample,) = read(tmp_path, columns, {"q": "?", "A": "one", "B": "two", "right": "B"})
     assert (sample.references, sample.metadata["choices"]) == (("B",), ["one", "two"])
+
+
+def test_choices_that_are_not_there_end_a_list_and_move_no_letter(tmp_path: Path) -> None:
+    columns = {"question": "q", "choices": "options", "correct": {"column": "answer"}}
+    (sample,) = read(tmp_path, columns, {"q": "?", "options": ["a", "b", None, None], "answer": 1})
+    assert (sample.metadata["choices"], sample.references) == (["a", "b"], ("B",))
+    for given in ({"choices": "options"}, {"choices": ["A", "B", "C"]}):
+        row = {"q": "?", "options": ["a", None, "c"], "A": "a", "B": None, "C": "c"}
+        assert "the choice B is null, and C is not" in str(refused(tmp_path, {"question": "q", **given}, row))
 
 
 def test_every_mistake_of_a_mapping_is_named_at_once(tmp_path: Path, wording: Wording) -> None:

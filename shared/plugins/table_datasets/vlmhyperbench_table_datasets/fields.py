@@ -15,7 +15,7 @@ from vlmhyperbench_sdk.suggestions import did_you_mean
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_table_datasets.rows import Cell
 
-KEYS: Final = ("column", "value", "parse", "split", "at", "pattern", "map", "names", "join", "default")
+KEYS: Final = ("column", "value", "parse", "split", "at", "lists", "pattern", "map", "names", "join", "default")
 PARSERS: Final = ("json", "python", "base64")
 MAX_PARSED_CHARS: Final = 1_000_000
 """Bound of a cell that is parsed as JSON or as a literal of Python."""
@@ -36,6 +36,8 @@ class Field:
     split: str | None = None
     at: tuple[str, ...] = ()
     """Keys and indices that lead to the value inside the cell."""
+    lists: tuple[tuple[str, ...], ...] = ()
+    """Keys that lead to members which are lists: any other value there becomes a list of one."""
     pattern: str | None = None
     """Regular expression; its first group is the value, or else all that it matches."""
     map: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -67,6 +69,8 @@ class Field:
             value = [part for part in value.split(self.split) if part]
         for key in self.at:
             value = _inside(value, key, self.column)
+        for path in self.lists:
+            value = _with_list(value, path)
         if self.names:
             value = _named(value, labels.get(self.column, ()), self.column)
         if self.pattern is not None:
@@ -109,6 +113,7 @@ def read_field(path: str, given: JsonValue, columns: Collection[str] | None) -> 
         parse=_text(given.get("parse")),
         split=_text(given.get("split")),
         at=steps,
+        lists=tuple(map(_steps, lists)) if isinstance(lists := given.get("lists"), list) else (),
         pattern=_text(given.get("pattern")),
         map={_key(key): value for key, value in replaced.items()} if isinstance(replaced, Mapping) else {},
         names=given.get("names") is True,
@@ -145,8 +150,15 @@ def _steps(at: JsonValue) -> tuple[str, ...]:
     return tuple(map(str, at)) if isinstance(at, (list, tuple)) else tuple(str(at).split("."))
 
 
-_TYPES: Final[Mapping[str, type]] = {"split": str, "pattern": str, "map": dict, "names": bool, "join": str}
-_KINDS: Final = {str: "text", dict: "a mapping", bool: "true or false"}
+_TYPES: Final[Mapping[str, type]] = {
+    "split": str,
+    "lists": list,
+    "pattern": str,
+    "map": dict,
+    "names": bool,
+    "join": str,
+}
+_KINDS: Final = {str: "text", list: "a list", dict: "a mapping", bool: "true or false"}
 
 
 def _text(value: JsonValue) -> str | None:
@@ -191,6 +203,17 @@ def _inside(value: Cell, key: str, column: str) -> Cell:
     if value is None:
         return None
     raise Unmapped(f"the column {column!r} has no {key!r} inside: it is {kind_of(value)}")
+
+
+def _with_list(value: Cell, path: Sequence[str]) -> Cell:
+    """Return a value in which the member at a path is a list; a value without that member stays as it is."""
+    if not path:
+        return value if value is None or isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return [_with_list(item, path) for item in value]
+    if not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    return {**value, path[0]: _with_list(value[path[0]], path[1:])}
 
 
 def _named(value: Cell, names: Sequence[str], column: str) -> Cell:

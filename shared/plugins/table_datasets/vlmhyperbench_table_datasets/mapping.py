@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Final
 
 from vlmhyperbench_sdk.suggestions import did_you_mean
@@ -160,7 +161,7 @@ def sample_of(row: Row, columns: Columns, facts: Facts, root: Path) -> Sample:
     images = tuple(image for item in columns.images for image in _images(item.of(cells, labels), root, item))
     if not (question or "").strip() and not images:
         raise Unmapped("there is neither a question nor an image")
-    choices = [text for item in columns.choices for text in _texts(item.of(cells, labels))]
+    choices = _choices([part for item in columns.choices for part in _parts(item.of(cells, labels))])
     references = [text for item in columns.references for text in _texts(item.of(cells, labels))]
     if columns.correct is not None:
         references = columns.correct.references(cells, labels, choices)
@@ -224,13 +225,27 @@ def _data_url(url: str, item: Field) -> bytes:
         raise Unmapped(f"the image ({_column(item)}) is a data URL that is not in base64") from error
 
 
+def _parts(value: Cell) -> Sequence[Cell]:
+    """Return the items of a list; any other value is the only one."""
+    return value if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)) else [value]
+
+
 def _texts(value: Cell) -> list[str]:
-    """Return the texts of accepted answers or choices: a scalar is one, a list is several, an object is its JSON."""
-    if value is None:
-        return []
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_scalar(part) for part in value if part is not None]
-    return [_scalar(value)]
+    """Return the texts of accepted answers: a scalar is one, a list is several, an object is its JSON."""
+    return [_scalar(part) for part in _parts(value) if part is not None]
+
+
+def _choices(parts: Sequence[Cell]) -> list[str]:
+    """Return the texts of choices without the nulls at the end; one between them would move the letters after it."""
+    present = [number for number, part in enumerate(parts) if part is not None]
+    for expected, number in enumerate(present):
+        if number != expected:
+            raise Unmapped(f"the choice {_letter(expected)} is null, and {_letter(number)} is not")
+    return [_scalar(part) for part in parts[: len(present)]]
+
+
+def _letter(number: int) -> str:
+    return ascii_uppercase[number] if number < len(ascii_uppercase) else str(number)
 
 
 def _scalar(value: Cell) -> str:

@@ -57,7 +57,7 @@ class TableDataset:
         splits: set[str] = set()
         absent = set() if columns is None else {item.column for item in columns.metadata.values()} - {None}
         is_empty, root = True, self._table.root
-        for row in self._table.rows(None if columns is None else sorted(columns.needed)):
+        for row in self._table.rows(None if columns is None else self._read_columns(columns)):
             if isinstance(row, RowError):
                 problems.append(str(row))
                 continue
@@ -80,6 +80,13 @@ class TableDataset:
         _refuse_rows(problems)
         if is_empty:
             raise InvalidInput(f"{self._table.name} has no row{_of_split(self._split)}.", cure=_known(splits))
+
+    def _read_columns(self, mapped: Columns) -> Collection[str]:
+        """Return the columns to read: those with a default may be missing, and without any column there are no rows."""
+        known = self._facts.columns
+        if known is None:
+            return sorted(mapped.needed)
+        return sorted(mapped.needed.intersection(known)) or known[:1]
 
     def _mapped(self, columns: Collection[str] | None) -> Columns | None:
         """Return the mapping; None if it follows from names that only the first row knows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Union
@@ -44,7 +45,7 @@ class Mmmu:
     Open questions (the metadata's `question_type` is `open`): of each sentence, the shortest rest after words such as
     *is* or *therefore* is kept, else the whole answer, and every number in it. Numbers are rounded to two decimals. 1
     if such a number equals the reference's, or such a text has the reference in it; a reference of one character needs
-    a space beside it.
+    a space beside it. A reference that is a list in a text, `['24/7', '3.429']`, accepts each of its items.
 
     ## A group
 
@@ -61,7 +62,8 @@ class Mmmu:
     |---|---|
     | eval_utils.py of MMMU | guesses a letter at random where none is found; one in four is right on average |
     | lmms-eval 0.7, `mmmu_val` | a letter before a space or a full stop counts too, so the end of `USA is` is `A`; it
-        guesses as well; of an open answer one part is taken, and which one depends on the process |
+        guesses as well; of an open answer one part is taken, and which one depends on the process; a list in a text
+        is one text |
     | VLMEvalKit, `MMMU_DEV_VAL` | [multiple_choice](multiple_choice.md), and a judge; open questions have the options
         A (the answer) and B (other answers) |
     """
@@ -78,7 +80,7 @@ class Mmmu:
         return MetricDescription(
             name="mmmu",
             profile=self._profile,
-            version="1.0.0",
+            version="1.0.1",
             title="MMMU",
             kind="text",
             unit="1",
@@ -107,8 +109,20 @@ class Mmmu:
 def _is_right(answer: str, reference: str, metadata: JsonObject) -> bool:
     if metadata.get("question_type") != OPEN:
         return _read_letter(answer, options_of(metadata)) == reference
-    accepted = _normalised(reference)
+    accepted = [part for text in _accepted(reference) for part in _normalised(text)]
     return any(_matches(part, accepted) for part in _parts(answer))
+
+
+def _accepted(reference: str) -> Sequence[str]:
+    """Return the texts of an open reference: the data writes a list of several as a literal of Python."""
+    if not reference.startswith("["):
+        return [reference]
+    try:
+        texts = ast.literal_eval(reference)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [reference]
+    is_several = isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)
+    return texts if is_several else [reference]  # [0, 5] is an interval
 
 
 def _matches(part: Part, accepted: Sequence[Part]) -> bool:
