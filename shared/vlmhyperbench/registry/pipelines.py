@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, PlainSerializer, Tag, model_validator
 
 from vlmhyperbench.domain.base import Refused
 from vlmhyperbench.domain.execution import ExecutionMode
@@ -22,6 +22,14 @@ MAX_DEPTH: Final = 3
 Text = Annotated[str, Field(max_length=20_000)]
 
 
+def _stated(decoding: Decoding) -> dict[str, JsonValue]:
+    """Write only what was stated: every other parameter is the task's, and not its default."""
+    return decoding.model_dump(mode="json", exclude_unset=True)
+
+
+StatedDecoding = Annotated[Decoding, PlainSerializer(_stated)]
+
+
 class MemberChoice(Strict):
     """A model, an endpoint or another pipeline that answers in a stage."""
 
@@ -33,7 +41,7 @@ class MemberChoice(Strict):
     pipeline: Slug | None = None
     backend: Slug | None = None
     engine_params: Params = Field(default_factory=dict)
-    generation: Decoding | None = None
+    generation: StatedDecoding | None = None
     """Sampling parameters that replace those of the stage, key by key."""
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     optional: bool = False
@@ -120,7 +128,7 @@ class PipelineStage(Strict):
     aggregation: AggregationChoice | None = None
     source_language: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     target_language: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-    generation: Decoding | None = None
+    generation: StatedDecoding | None = None
     """Sampling parameters that replace those of the task, key by key."""
     system_prompt: Text | None = None
     instructions: Text | None = None

@@ -35,6 +35,16 @@ def nested(name: str) -> str:
     return f"stages:\n  - {{id: s, type: single, model: {{pipeline: {name}}}}}\n"
 
 
+def test_sampling_parameters_that_nobody_stated_are_not_written(tmp_path: Path) -> None:
+    member = "{model: m, generation: {stop: [], temperature: null}}"
+    text = PIPELINE.replace("[m, ", f"[{member}, ")
+    first, second = (
+        load(tmp_path, {**MODELS, "pipelines/p.yaml": text}).pipelines["p"].model_dump(mode="json")["stages"]
+    )
+    assert (second["generation"], first["generation"]) == ({"max_tokens": 8}, None)
+    assert [written["generation"] for written in first["models"]] == [{"stop": [], "temperature": None}, None]
+
+
 def test_a_pipeline_is_read_with_its_stages(tmp_path: Path) -> None:
     entry = load(tmp_path, {**MODELS, "pipelines/p.yaml": PIPELINE}).pipelines["p"]
     assert [(member.name, stage) for member, stage in models_of(entry)] == [

@@ -38,10 +38,10 @@ describe('a draft of a pipeline', () => {
       type: 'multi',
       models: ['small', 'large'],
       aggregation: { type: 'concat', separator: '', labels: null },
-      generation: { stop: [], seed: null },
+      generation: { stop: [], temperature: null },
     };
     expect(entryOf(draftOf('mine', { stages: [stage] }))).toEqual({
-      stages: [{ ...stage, aggregation: { type: 'concat', separator: '' }, generation: { stop: [] } }],
+      stages: [{ ...stage, aggregation: { type: 'concat', separator: '' } }],
     });
   });
 

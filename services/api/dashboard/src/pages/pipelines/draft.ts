@@ -207,7 +207,7 @@ function readStage(stage: Entry, key: string): Stage {
     target: text(stage.target_language),
     instructions: text(stage.instructions),
     system: text(stage.system_prompt),
-    generation: isObject(stage.generation) ? stated(stage.generation) : {},
+    generation: isObject(stage.generation) ? stage.generation : {},
     others: rest(stage, KNOWN_STAGE),
   };
 }
