@@ -91,8 +91,8 @@ async def test_more_filters_than_a_query_has_are_refused_by_name(api: Served, pa
     assert any(error["field"].startswith("query.where") for error in answer.json()["errors"])
 
 
-async def test_an_address_with_ten_thousand_filters_is_refused_and_the_api_goes_on(api: Served) -> None:
-    answer = await api.http.get("/runs/rows", params={"where": [f"task=task-{no}" for no in range(10_000)]})
+async def test_an_address_with_thousands_of_filters_is_refused_and_the_api_goes_on(api: Served) -> None:
+    answer = await api.http.get("/runs/rows", params={"where": [f"task=task-{no}" for no in range(2_500)]})
     assert answer.status_code in {400, 414, 422, 431}
     assert (await api.http.get("/runs/rows")).status_code == 200
 
@@ -134,7 +134,7 @@ async def test_a_cursor_that_no_list_gave_is_refused_by_every_list(api: Served, 
         assert "cursor" in answer.text
 
 
-TAGS = ("rubbish", '"', 'W/"', "W/W/W/", '"a", ' * 900, '""', 'W/"\xff"', "*, *", ",,,,")
+TAGS = ("rubbish", '"', 'W/"', "W/W/W/", '"a", ' * 900 + '"a"', '""', 'W/"\xff"', "*, *", ",,,,")
 
 
 @pytest.mark.parametrize("tag", TAGS)

@@ -51,6 +51,7 @@ async def list_artifacts(
     cursor: CursorText = None,
 ) -> Page[Artifact]:
     """List the files of a run, an experiment or the whole project, newest first."""
+    after = read_cursor(cursor, After)
     if run_id is not None and experiment_id is not None:
         raise InvalidInput("Ask for a run or for an experiment, not for both.", cure="Leave one of the two out.")
     if run_id is not None:
@@ -59,7 +60,6 @@ async def list_artifacts(
     if experiment_id is not None:
         await read_experiment(session, experiment_id, project_id=principal.project_id)
         return _whole(await rows.of_experiment(session, experiment_id))
-    after = read_cursor(cursor, After)
     page = await rows.page(session, project_id=principal.project_id, after=after.key if after else None, limit=limit)
     last = page[-1] if len(page) == limit else None
     return Page[Artifact](
