@@ -32,4 +32,4 @@ def test_a_backup_of_a_running_stack_is_restored_with_the_same_numbers(tmp_path:
         until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
         assert report(stack, ended, tmp_path / "after") == shown
         assert end_of(stack, opened) == "SUCCEEDED"
-        audit(stack)  # type: ignore[arg-type]  # what it asks is only `query`
+        audit(stack)

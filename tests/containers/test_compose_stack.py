@@ -58,7 +58,7 @@ def test_an_experiment_survives_the_end_of_its_inference_worker(stack: Composed)
         f"WHERE p.kind NOT IN ('warmup', 'baseline') AND f.run_id IN ({ours}) GROUP BY f.run_id"
     )
     assert max(int(claims) for (claims,) in interrupted) >= 2, "the worker was killed in the middle of a run"
-    audit(stack)  # type: ignore[arg-type]  # what it asks is only `query`
+    audit(stack)
 
 
 def test_evaluation_workers_are_added_and_removed(stack: Composed) -> None:

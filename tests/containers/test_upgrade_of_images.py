@@ -105,11 +105,11 @@ def test_an_upgrade_keeps_ended_runs_and_open_ones_go_on(tmp_path: Path) -> None
         assert set(kept) <= set(facts(stack, opened))
         assert len(facts(stack, opened)) == len({(phase, ordinal) for phase, ordinal, _ in facts(stack, opened)})
         assert end_of(stack, run(stack, *SHORT)) == "SUCCEEDED"
-        audit(stack)  # type: ignore[arg-type]  # what it asks is only `query`
+        audit(stack)
 
         go_back(stack, backups, code)
         until(lambda: stack.cli("ls", "runs", "--json").returncode == 0, "answer of the API", PATIENCE_S)
         assert facts(stack, ended) == answers
         assert report(stack, ended, tmp_path / "back") == (numbers, files)
         assert end_of(stack, opened) == "SUCCEEDED"
-        audit(stack)  # type: ignore[arg-type]
+        audit(stack)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 from tests.support.stack import Stack
 
 INVARIANTS = {
@@ -74,7 +76,14 @@ INVARIANTS = {
 }
 
 
-def audit(stack: Stack) -> None:
+class Audited(Protocol):
+    """A stack, of processes or of containers."""
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Read its database."""
+
+
+def audit(stack: Audited) -> None:
     """Fail with the invariant's name and the rows that break it, or with the files that rows name and nobody has."""
     broken = {name: rows for name, query in INVARIANTS.items() if (rows := stack.query(query))}
     assert not broken

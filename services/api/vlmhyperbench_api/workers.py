@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from vlmhyperbench.db import capacity, jobs
 from vlmhyperbench.db import workers as rows
-from vlmhyperbench.db.views import DeviceView, WorkerView
+from vlmhyperbench.db.views import CurrentJobView, DeviceView, WorkerView
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.logs import get_logger
@@ -101,7 +101,7 @@ def _shown(
     devices: list[DeviceView],
     stale_before: datetime,
     now: WorkerNow | None,
-    held: list[jobs.CurrentJob],
+    held: list[CurrentJobView],
     names: Mapping[str, str],
 ) -> Worker:
     load = {device.no: device for device in now.devices} if now is not None else {}

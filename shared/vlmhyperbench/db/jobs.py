@@ -4,38 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID, uuid4
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vlmhyperbench.db.owners import Mark, Owner, job_event
-from vlmhyperbench.db.views import JobView, view_of
+from vlmhyperbench.db.views import CurrentJobView, JobView, view_of
 from vlmhyperbench.domain.planning import PlannedJob
-from vlmhyperbench.domain.states import JobState
-from vlmhyperbench.domain.steps import STEPS, StepKind
+from vlmhyperbench.domain.steps import STEPS
 from vlmhyperbench_sdk.types import JsonObject
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentJob:
-    """A job that a worker holds now. One of another project has neither ids of its owner nor a name."""
-
-    id: UUID
-    worker_id: UUID
-    kind: StepKind
-    state: JobState
-    run_id: UUID | None
-    experiment_id: UUID | None
-    """Set with a run too, if the run belongs to it."""
-    name: str | None
-    """Name of the run, or of the experiment that it is a job of."""
-    done: int
-    total: int | None
-    """Rows that it writes; None if it writes no facts."""
-    assigned_at: datetime | None
 
 
 async def add(
@@ -98,24 +76,10 @@ async def of_run(session: AsyncSession, run_id: UUID) -> list[JobView]:
     return [view_of(JobView, row) for row in rows]
 
 
-async def held_by(session: AsyncSession, worker_ids: Sequence[UUID], *, project_id: str) -> list[CurrentJob]:
+async def held_by(session: AsyncSession, worker_ids: Sequence[UUID], *, project_id: str) -> list[CurrentJobView]:
     """Read what these workers do now, by worker, the oldest first."""
     rows = await session.execute(text(_HELD_BY), {"workers": list(worker_ids), "project": project_id})
-    return [
-        CurrentJob(
-            id=row.id,
-            worker_id=row.worker_id,
-            kind=StepKind(row.kind),
-            state=JobState(row.state),
-            run_id=row.run_id,
-            experiment_id=row.experiment_id,
-            name=row.name,
-            done=row.done,
-            total=row.total,
-            assigned_at=row.assigned_at,
-        )
-        for row in rows
-    ]
+    return [view_of(CurrentJobView, row) for row in rows]
 
 
 async def of_experiment(session: AsyncSession, experiment_id: UUID) -> list[JobView]:

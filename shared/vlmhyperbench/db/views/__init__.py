@@ -12,7 +12,7 @@ from vlmhyperbench.db.views.facts import (
     ReusedFactView,
     ReusedPhaseView,
 )
-from vlmhyperbench.db.views.jobs import ClaimView, DeviceView, JobView, ReservationView, WorkerView
+from vlmhyperbench.db.views.jobs import ClaimView, CurrentJobView, DeviceView, JobView, ReservationView, WorkerView
 from vlmhyperbench.db.views.listings import RunListingView, SavedViewView
 from vlmhyperbench.db.views.placement import (
     DrainView,
@@ -39,6 +39,7 @@ __all__ = [
     "ArtifactView",
     "ChunkView",
     "ClaimView",
+    "CurrentJobView",
     "DeviceView",
     "DrainView",
     "EventView",

@@ -57,6 +57,27 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentJobView:
+    """A job that a worker holds now. One of another project has neither ids of its owner nor a name."""
+
+    ENUMS: ClassVar[Mapping[str, type[StrEnum]]] = {"kind": StepKind, "state": JobState}
+
+    id: UUID
+    worker_id: UUID
+    kind: StepKind
+    state: JobState
+    run_id: UUID | None
+    experiment_id: UUID | None
+    """Set with a run too, if the run belongs to it."""
+    name: str | None
+    """Name of the run, or of the experiment that it is a job of."""
+    done: int
+    total: int | None
+    """Rows that it writes; None if it writes no facts."""
+    assigned_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimView:
     """A claim of a job, with evidence that cannot be recovered later."""
 

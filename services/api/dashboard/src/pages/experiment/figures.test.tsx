@@ -1,7 +1,4 @@
-import { MantineProvider } from '@mantine/core';
-import { QueryClientProvider } from '@tanstack/react-query';
-import { createMemoryHistory, createRouter, Outlet, RouterProvider } from '@tanstack/react-router';
-import { render, screen, within } from '@testing-library/react';
+import { screen, within } from '@testing-library/react';
 import { expect, it, vi } from 'vitest';
 
 vi.hoisted(() => {
@@ -14,27 +11,12 @@ vi.hoisted(() => {
   };
 });
 
-import { newQueries } from '../../app/queries';
-import { root } from '../../app/root';
+import { draw, PATIENCE } from '../../test-drawing';
 import { Figures } from './Figures';
 import { experiment } from './route';
 
-const PATIENCE = { timeout: 60_000 };
-
 it('does not say that no run has the values before it has read them, and says what it could not read', async () => {
-  root.update({ component: Outlet });
-  experiment.update({ component: () => <Figures id="e" /> });
-  const router = createRouter({
-    routeTree: root.addChildren([experiment]),
-    history: createMemoryHistory({ initialEntries: ['/experiments/e'] }),
-  });
-  render(
-    <MantineProvider>
-      <QueryClientProvider client={newQueries()}>
-        <RouterProvider router={router as never} />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
+  draw(experiment, () => <Figures id="e" />, '/experiments/e');
   expect(await screen.findByText('The axes are away.', {}, PATIENCE)).toBeTruthy();
   const pareto = within(screen.getByLabelText('Pareto', { selector: 'section' }));
   expect(pareto.getByText('Loading points …')).toBeTruthy();

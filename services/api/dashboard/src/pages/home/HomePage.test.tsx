@@ -1,7 +1,4 @@
-import { MantineProvider } from '@mantine/core';
-import { QueryClientProvider } from '@tanstack/react-query';
-import { createMemoryHistory, createRouter, Outlet, RouterProvider } from '@tanstack/react-router';
-import { render, screen, within } from '@testing-library/react';
+import { screen, within } from '@testing-library/react';
 import { expect, it, vi } from 'vitest';
 
 vi.hoisted(() => {
@@ -22,25 +19,14 @@ vi.hoisted(() => {
 
 import { openFeed } from '../../api/live';
 import { newQueries } from '../../app/queries';
-import { root } from '../../app/root';
+import { draw, PATIENCE } from '../../test-drawing';
 import { HomePage } from './HomePage';
 import { home } from './route';
-
-const PATIENCE = { timeout: 60_000 };
 
 it('says what it does not know yet, what it could not read, and that there is more than it counts', async () => {
   const queries = newQueries();
   openFeed(queries);
-  root.update({ component: Outlet });
-  home.update({ component: HomePage });
-  const router = createRouter({ routeTree: root.addChildren([home]), history: createMemoryHistory() });
-  render(
-    <MantineProvider>
-      <QueryClientProvider client={queries}>
-        <RouterProvider router={router as never} />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
+  draw(home, HomePage, '/', queries);
   const card = async (name: string) => within(await screen.findByLabelText(name, { selector: 'section' }, PATIENCE));
   const waiting = await card('Waiting');
   expect(await waiting.findByText('20+', {}, PATIENCE)).toBeTruthy();

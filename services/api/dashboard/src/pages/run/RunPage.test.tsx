@@ -1,7 +1,4 @@
-import { MantineProvider } from '@mantine/core';
-import { QueryClientProvider } from '@tanstack/react-query';
-import { createMemoryHistory, createRouter, Outlet, RouterProvider } from '@tanstack/react-router';
-import { render, screen } from '@testing-library/react';
+import { screen } from '@testing-library/react';
 import { expect, it, vi } from 'vitest';
 
 const session = vi.hoisted(() => {
@@ -40,12 +37,11 @@ const session = vi.hoisted(() => {
 import { openFeed } from '../../api/live';
 import { sessionQuery } from '../../api/queries';
 import { newQueries } from '../../app/queries';
-import { root } from '../../app/root';
+import { draw, PATIENCE } from '../../test-drawing';
 import { RunPage } from './RunPage';
 import { run as route } from './route';
 
 const STEERING = ['4 in flight', 'Pause', 'Cancel'];
-const PATIENCE = { timeout: 60_000 };
 
 it.each([true, false])(
   'offers a session that may write (%s) to steer the run',
@@ -53,19 +49,7 @@ it.each([true, false])(
     session.can_write = canWrite;
     const queries = newQueries();
     openFeed(queries);
-    root.update({ component: Outlet });
-    route.update({ component: RunPage });
-    const router = createRouter({
-      routeTree: root.addChildren([route]),
-      history: createMemoryHistory({ initialEntries: ['/runs/r?tab=samples'] }),
-    });
-    render(
-      <MantineProvider>
-        <QueryClientProvider client={queries}>
-          <RouterProvider router={router as never} />
-        </QueryClientProvider>
-      </MantineProvider>,
-    );
+    draw(route, RunPage, '/runs/r?tab=samples', queries);
     await screen.findByText('Run again with changes', {}, PATIENCE);
     await expect.poll(() => queries.getQueryData(sessionQuery.queryKey)?.can_write, PATIENCE).toBe(canWrite);
     for (const name of STEERING) {

@@ -1,7 +1,4 @@
-import { MantineProvider } from '@mantine/core';
-import { QueryClientProvider } from '@tanstack/react-query';
-import { createMemoryHistory, createRouter, Outlet, RouterProvider } from '@tanstack/react-router';
-import { render, screen } from '@testing-library/react';
+import { screen } from '@testing-library/react';
 import userEvent from '@testing-library/user-event';
 import { expect, it, vi } from 'vitest';
 
@@ -20,29 +17,15 @@ const asked: URL[] = vi.hoisted(() => {
 });
 
 import type { RunDetail } from '../../api/queries';
-import { newQueries } from '../../app/queries';
-import { root } from '../../app/root';
+import { draw, PATIENCE } from '../../test-drawing';
 import { run } from './route';
 import { Samples } from './Samples';
 
-const PATIENCE = { timeout: 60_000 };
 const pages = () => asked.filter((url) => url.searchParams.has('cursor')).length;
 
 it('asks for a page that has failed again only when the person says so', async () => {
   const detail = { id: 'r', state: 'SUCCEEDED', task: 't', done: 2 } as RunDetail;
-  root.update({ component: Outlet });
-  run.update({ component: () => <Samples run={detail} /> });
-  const router = createRouter({
-    routeTree: root.addChildren([run]),
-    history: createMemoryHistory({ initialEntries: ['/runs/r'] }),
-  });
-  render(
-    <MantineProvider>
-      <QueryClientProvider client={newQueries()}>
-        <RouterProvider router={router as never} />
-      </QueryClientProvider>
-    </MantineProvider>,
-  );
+  draw(run, () => <Samples run={detail} />, '/runs/r');
   const again = await screen.findByRole('button', { name: 'Try again' }, PATIENCE);
   expect(pages()).toBe(1);
   await userEvent.setup().click(again);
