@@ -132,7 +132,7 @@ def test_a_task_with_several_gpus_is_one_worker_for_models_that_need_them_togeth
     claims = (
         "SELECT w.name, c.gpus FROM claim c JOIN worker w ON w.id = c.worker_id WHERE c.run_id = %s AND c.gpus <> '{}'"
     )
-    assert stack.query(claims, run.id) == [("slurm-4200", [driver.gpus[0], driver.gpus[2]])]
+    assert stack.query(claims, run.id) == [("slurm-4200", sorted([driver.gpus[0], driver.gpus[2]]))]
     assert stack.query("SELECT devices FROM job WHERE run_id = %s AND kind = 'GENERATE'", run.id) == [(2,)]
     audit(stack)
 
