@@ -151,7 +151,11 @@ OVERVIEW = [
     graph("Jobs that wait for a worker", (f"{P}queue_depth", "{{kind}}"), stacked=True),
     graph("Longest wait", (f"{P}queue_oldest_seconds", "{{kind}}"), unit="s"),
     graph("Answers stored per second", per_s("samples_written_total"), unit="ops"),
-    graph("Jobs under way", (f'sum by (kind) (max by (kind, state) ({P}jobs{{state=~"ASSIGNED|RUNNING"}}))', "{{kind}}"), stacked=True),
+    graph(
+        "Jobs under way",
+        (f'sum by (kind) (max by (kind, state) ({P}jobs{{state=~"ASSIGNED|RUNNING"}}))', "{{kind}}"),
+        stacked=True,
+    ),
     graph("Database", (f"{P}database_size_bytes", "size"), unit="bytes", width=8),
     graph("Connections to the database", (f"{P}database_connections", "connections"), width=8),
     graph("Alerts of the last ten minutes", (f"{once('alerts_recent', 'code')} or vector(0)", "alerts"), width=8),
@@ -201,7 +205,11 @@ WORKERS = [
 
 RUNS = [
     *(
-        stat(state.capitalize(), once(f'runs{{state="{state}"}}', "state"), steps={0: BLUE} if colour is None else colour)
+        stat(
+            state.capitalize(),
+            once(f'runs{{state="{state}"}}', "state"),
+            steps={0: BLUE} if colour is None else colour,
+        )
         for state, colour in {
             "QUEUED": None,
             "RUNNING": None,

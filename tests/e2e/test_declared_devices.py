@@ -152,7 +152,8 @@ def test_what_ran_on_a_declared_device_says_so_in_status_manifest_and_report(sta
 
 
 def test_status_shows_a_stack_elsewhere_by_its_api(stack, tmp_path):
-    reached = {"VLMHB_HOME": str(tmp_path), "VLMHB_API_URL": stack.home.api_url(), "VLMHB_API_KEY": stack.home.api_key()}
+    home = stack.home
+    reached = {"VLMHB_HOME": str(tmp_path), "VLMHB_API_URL": home.api_url(), "VLMHB_API_KEY": home.api_key()}
     here, there = (json.loads(vlmhyperbench(stack, "status", "--json", **own).stdout) for own in ({}, reached))
     assert there["data"]["workers"][0]["id"] == here["data"]["workers"][0]["id"]
     assert {number["name"] for number in there["data"]["numbers"]} == {n["name"] for n in here["data"]["numbers"]}
