@@ -73,9 +73,7 @@ def test_keda_s_objects_are_there_only_where_something_scales() -> None:
 
 
 def test_the_prometheus_operator_reads_what_prometheus_reads_and_has_the_same_alerts() -> None:
-    objects = {
-        item["kind"]: item for item in render("gpu") if item["apiVersion"].startswith("monitoring.coreos.com/")
-    }
+    objects = {item["kind"]: item for item in render("gpu") if item["apiVersion"].startswith("monitoring.coreos.com/")}
     assert objects["PrometheusRule"]["spec"] == yaml.safe_load((DEPLOY / "monitoring" / "rules.yml").read_text())
     [platform] = objects["ServiceMonitor"]["spec"]["endpoints"]
     assert (platform["scheme"], platform["authorization"]["credentials"]) == (
