@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from vlmhyperbench.addresses import KEEP_ALIVE
 from vlmhyperbench.logs import get_logger
@@ -319,7 +319,12 @@ class Bus:
         if not self._is_down:
             self._is_down = True
             count("redis_outages_total")
-            _LOG.warning("bus.away", reason=str(error) or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            if isinstance(error, AuthenticationError):
+                cure = "Correct the account in VLMHB_REDIS_URL; until then jobs are found by polling, seconds later."
+                _LOG.error("bus.refused", reason=reason, cure=cure)
+            else:
+                _LOG.warning("bus.away", reason=reason)
 
     def _answered(self) -> None:
         if self._is_down:

@@ -157,6 +157,17 @@ async def _paged(api: Served, order: str) -> AsyncIterator[str]:
         cursor = page["next"]
 
 
+async def test_the_queue_is_by_priority_and_then_first_come(api: Served, project: str) -> None:
+    begun = datetime(2026, 1, 2, tzinfo=UTC)
+    for number, (name, priority) in enumerate((("a", 0), ("b", -100), ("c", 0), ("d", 100), ("e", 0), ("f", 100))):
+        run_id = await _add(api, project, name)
+        async with api.database.transaction() as session:
+            at = begun + timedelta(milliseconds=number)
+            await session.execute(update(RUN).where(RUN.c.id == run_id).values(priority=priority, created_at=at))
+    assert await _names(api, order="queue_place") == ["d", "f", "a", "c", "e", "b"]
+    assert [name async for name in _paged(api, "queue_place")] == ["d", "f", "a", "c", "e", "b"]
+
+
 async def test_a_cursor_of_another_order_is_refused(api: Served, three: dict[str, UUID]) -> None:
     cursor = (await api.http.get("/runs/rows", params={"limit": 1})).json()["next"]
     response = await api.http.get("/runs/rows", params={"order": "name", "cursor": cursor})

@@ -132,6 +132,11 @@ def _legend(labels: str, name: str) -> str:
     return shown or name.removesuffix("_total").replace("_", " ")
 
 
+def once(selector: str, by: str) -> str:
+    """Query the sum of a number of the whole platform, which every API of several serves alike."""
+    return f"sum(max by ({by}) ({P}{selector}))"
+
+
 ERRORS = f'sum(rate({P}http_requests_total{{status=~"5.."}}[$__rate_interval])) or vector(0)'
 OK_AT_ONE = {0: RED, 1: GREEN}
 BAD_ABOVE_ZERO = {0: GREEN, 1: RED}
@@ -140,25 +145,29 @@ OVERVIEW = [
     stat("API", 'up{job="platform"}', steps=OK_AT_ONE),
     stat("Scheduler leads", f"{P}scheduler_up", steps=OK_AT_ONE),
     stat("Redis answers", f"{P}redis_up", steps=OK_AT_ONE),
-    stat("Runs under way", f'sum({P}runs{{state=~"QUEUED|INDEXED|RUNNING"}})'),
-    stat("Devices in quarantine", f'sum({P}devices{{state="broken"}})', steps=BAD_ABOVE_ZERO),
+    stat("Runs under way", once('runs{state=~"QUEUED|INDEXED|RUNNING"}', "state")),
+    stat("Devices in quarantine", once('devices{state="broken"}', "kind"), steps=BAD_ABOVE_ZERO),
     stat("Storage left", f"{P}storage_free_bytes", unit="bytes", steps={0: RED, 5e9: ORANGE, 2e10: GREEN}),
     graph("Jobs that wait for a worker", (f"{P}queue_depth", "{{kind}}"), stacked=True),
     graph("Longest wait", (f"{P}queue_oldest_seconds", "{{kind}}"), unit="s"),
     graph("Answers stored per second", per_s("samples_written_total"), unit="ops"),
-    graph("Jobs under way", (f'sum by (kind) ({P}jobs{{state=~"ASSIGNED|RUNNING"}})', "{{kind}}"), stacked=True),
+    graph(
+        "Jobs under way",
+        (f'sum by (kind) (max by (kind, state) ({P}jobs{{state=~"ASSIGNED|RUNNING"}}))', "{{kind}}"),
+        stacked=True,
+    ),
     graph("Database", (f"{P}database_size_bytes", "size"), unit="bytes", width=8),
     graph("Connections to the database", (f"{P}database_connections", "connections"), width=8),
-    graph("Alerts raised on runs", (f"sum({P}alerts_raised_total) or vector(0)", "alerts"), width=8),
+    graph("Alerts of the last ten minutes", (f"{once('alerts_recent', 'code')} or vector(0)", "alerts"), width=8),
 ]
 
 WORKERS = [
     *(
-        stat(f"{kind.capitalize()} workers", f'sum({P}workers{{kind="{kind}", state="live"}})', steps=OK_AT_ONE)
+        stat(f"{kind.capitalize()} workers", once(f'workers{{kind="{kind}", state="live"}}', "kind"), steps=OK_AT_ONE)
         for kind in ("inference", "evaluation", "reporting")
     ),
-    stat("Draining", f'sum({P}workers{{state="draining"}})', steps={0: GREEN, 1: ORANGE}),
-    stat("Stale", f'sum({P}workers{{state="stale"}})', steps=BAD_ABOVE_ZERO),
+    stat("Draining", once('workers{state="draining"}', "kind"), steps={0: GREEN, 1: ORANGE}),
+    stat("Stale", once('workers{state="stale"}', "kind"), steps=BAD_ABOVE_ZERO),
     stat("Oldest lease", f"{P}lease_age_seconds", unit="s", steps={0: GREEN, 15: ORANGE, 30: RED}),
     bars(
         "Memory reserved, by device",
@@ -196,7 +205,11 @@ WORKERS = [
 
 RUNS = [
     *(
-        stat(state.capitalize(), f'{P}runs{{state="{state}"}}', steps={0: BLUE} if colour is None else colour)
+        stat(
+            state.capitalize(),
+            once(f'runs{{state="{state}"}}', "state"),
+            steps={0: BLUE} if colour is None else colour,
+        )
         for state, colour in {
             "QUEUED": None,
             "RUNNING": None,

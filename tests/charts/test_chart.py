@@ -15,9 +15,14 @@ import yaml
 from tests.charts.rendering import CHART, TOOLS, VALUES, Manifest, helm, render, template
 from tests.charts.rules import RULES, Rule, cluster, fences, limits, mounts, probes, rights, selectors
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = ("1.29", "1.34", "1.37")
 """The oldest version that Chart.yaml permits, one in the middle, and the newest whose schemas there are."""
-KEDA = json.loads((Path(__file__).parent / "keda.schema.json").read_text())
+THEIRS = {
+    "keda.sh/v1alpha1": json.loads((Path(__file__).parent / "keda.schema.json").read_text()),
+    "monitoring.coreos.com/v1": json.loads((Path(__file__).parent / "prometheus_operator.schema.json").read_text()),
+}
+"""Schemas of objects that are not of Kubernetes itself, by their version."""
 
 
 @pytest.mark.parametrize("values", VALUES)
@@ -29,9 +34,9 @@ def test_helm_finds_nothing_wrong(values: str) -> None:
 @pytest.mark.parametrize("values", VALUES)
 def test_every_object_is_valid_for_its_schema(values: str, tmp_path: Path) -> None:
     manifests = render(values)
-    theirs = [manifest for manifest in manifests if manifest["apiVersion"].startswith("keda.sh/")]
+    theirs = [manifest for manifest in manifests if manifest["apiVersion"] in THEIRS]
     for manifest in theirs:
-        jsonschema.validate(manifest, KEDA)
+        jsonschema.validate(manifest, THEIRS[manifest["apiVersion"]])
     objects = tmp_path / "objects.yaml"
     ours = [manifest for manifest in manifests if manifest not in theirs]
     objects.write_text(yaml.safe_dump_all(ours))
@@ -65,6 +70,29 @@ def test_keda_s_objects_are_there_only_where_something_scales() -> None:
 
     assert kinds("cpu") == []
     assert kinds("gpu") == ["ScaledObject"] * 3 + ["TriggerAuthentication"]
+
+
+def test_the_prometheus_operator_reads_what_prometheus_reads_and_has_the_same_alerts() -> None:
+    objects = {item["kind"]: item for item in render("gpu") if item["apiVersion"].startswith("monitoring.coreos.com/")}
+    assert objects["PrometheusRule"]["spec"] == yaml.safe_load((DEPLOY / "monitoring" / "rules.yml").read_text())
+    [platform] = objects["ServiceMonitor"]["spec"]["endpoints"]
+    assert (platform["scheme"], platform["authorization"]["credentials"]) == (
+        "https",
+        {"name": "keys", "key": "metrics-key"},
+    )
+    [service] = [item for item in render("gpu") if item["kind"] == "Service" and "-api" in item["metadata"]["name"]]
+    chosen = objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= service["metadata"]["labels"].items()
+    assert platform["port"] in {port["name"] for port in service["spec"]["ports"]}
+    [processes] = objects["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    chosen = objects["PodMonitor"]["spec"]["selector"]["matchLabels"]
+    pods = [item["spec"]["template"] for item in render("gpu") if item["kind"] in {"Deployment", "StatefulSet"}]
+    for pod in pods:
+        assert chosen.items() <= pod["metadata"]["labels"].items()
+        ports = [port["name"] for container in pod["spec"]["containers"] for port in container["ports"]]
+        assert processes["port"] in ports
+    assert all(item["metadata"]["labels"]["release"] == "prometheus" for item in objects.values())
+    assert not [item for item in render("cpu") if item["apiVersion"].startswith("monitoring.coreos.com/")]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -115,11 +115,30 @@ def test_secrets_are_in_no_environment_and_no_log(stack: Composed) -> None:
     folder = stack.folder / ".compose"
     names = ("postgres_password", "key_pepper", "api_key", "metrics_key")
     secrets = [(folder / name).read_text().strip() for name in names]
+    secrets.append((folder / "worker_database_url").read_text().rpartition(":")[0].partition("@")[0].rpartition(":")[2])
     secrets.append((folder / "redis_url").read_text().partition("://:")[2].partition("@")[0])
     ids = stack.compose("ps", "--all", "--quiet").split()
     shown = docker("inspect", *ids) + stack.logs() + stack.compose("exec", "-T", "api", "env")
     assert [secret for secret in secrets if secret in shown] == []
     assert oct((stack.folder / ".compose").stat().st_mode & 0o777) == "0o700"
+
+
+MEASURING = {"vlmhb_database_url", "vlmhb_redis_url", "vlmhb_storage_s3"}
+READ_KEYS = """
+from sqlalchemy import text
+from vlmhyperbench.db.connecting import connected
+from vlmhyperbench.settings import Settings
+with connected(Settings.load().database_url.get_secret_value(), failure="No connection") as connection:
+    print("keys", connection.scalar(text("SELECT count(*) FROM api_key")))
+"""
+
+
+def test_who_runs_code_of_others_has_neither_the_pepper_nor_the_owner_of_the_database(stack: Composed) -> None:
+    for service in ("eval-worker", WITHOUT_A_WAY_OUT):
+        assert set(stack.compose("exec", "-T", service, "ls", "/run/secrets").split()) == MEASURING
+        said = stack.compose("exec", "-T", service, "python", "-c", READ_KEYS, is_checked=False)
+        assert "permission denied for table api_key" in said, said
+    assert "keys" in stack.compose("exec", "-T", "api", "python", "-c", READ_KEYS)
 
 
 def test_the_health_check_of_the_api_asks_it(stack: Composed) -> None:

@@ -1,11 +1,14 @@
 """Stacks whose devices are declared in a file: one worker for each, simulated engines only, and marked everywhere."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
+import httpx2
 import pytest
 
 from tests.support.audit import audit
@@ -148,6 +151,20 @@ def test_what_ran_on_a_declared_device_says_so_in_status_manifest_and_report(sta
     assert "devices only declared" in report
 
 
+def test_status_shows_a_stack_elsewhere_by_its_api(stack, tmp_path):
+    home = stack.home
+    reached = {"VLMHB_HOME": str(tmp_path), "VLMHB_API_URL": home.api_url(), "VLMHB_API_KEY": home.api_key()}
+    here, there = (json.loads(vlmhyperbench(stack, "status", "--json", **own).stdout) for own in ({}, reached))
+    assert there["data"]["workers"][0]["id"] == here["data"]["workers"][0]["id"]
+    assert {number["name"] for number in there["data"]["numbers"]} == {n["name"] for n in here["data"]["numbers"]}
+    text = vlmhyperbench(stack, "status", **reached)
+    assert (text.returncode, "busy slots of workers" in text.stdout) == (0, True)
+    assert f"{H100} (declared)" in text.stdout
+    assert "No stack is running" not in text.stdout
+    away = vlmhyperbench(stack, "status", **reached | {"VLMHB_API_URL": "http://127.0.0.1:9"})
+    assert (away.returncode, "does not answer" in away.stderr, "Traceback" in away.stderr) == (3, True, False)
+
+
 def test_a_real_engine_is_refused_on_a_declared_gpu(stack):
     given = {"target": {"model": "tiny-doc-vlm"}, "task": "synthetic-questions"}
     given["dataset"] = {"name": "synthetic-questions", "limit": 1}
@@ -159,8 +176,19 @@ def test_a_real_engine_is_refused_on_a_declared_gpu(stack):
     ]
 
 
+def two_free_ports():
+    """Return the first of two free ports that follow each other."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first, contextlib.suppress(OSError, OverflowError):
+            port = first.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port + 1)):
+                return port
+
+
 def test_a_machine_joins_with_a_worker_for_each_of_its_devices_and_leaves(stack, folder):
-    env = {**os.environ, "VLMHB_HOME": str(stack.home.root), "VLMHB_INVENTORY": inventory(folder, 2, "joining")}
+    port = two_free_ports()
+    own = {"VLMHB_INVENTORY": inventory(folder, 2, "joining"), "VLMHB_METRICS_PORT": str(port)}
+    env = {**os.environ, "VLMHB_HOME": str(stack.home.root), **own}
     argv = [sys.executable, "-m", "vlmhyperbench.cli.main", "worker", "inference", "--name", "joining", "--json"]
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as agent:
         try:
@@ -171,6 +199,8 @@ def test_a_machine_joins_with_a_worker_for_each_of_its_devices_and_leaves(stack,
             ]
             workers = live_workers(stack, 3)
             assert {"joining-0", "joining-1"} < set(workers)
+            for own_port in (port, port + 1):
+                assert httpx2.get(f"http://127.0.0.1:{own_port}/healthz", trust_env=False).status_code == 200
             os.kill(workers["joining-0"].pid, signal.SIGKILL)  # it is started again
             until(
                 lambda: live_workers(stack, 3)["joining-0"].pid != workers["joining-0"].pid, "a new worker", PATIENCE_S

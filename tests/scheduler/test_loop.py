@@ -164,6 +164,25 @@ async def test_a_tick_ends_cancelled_runs(runtime: Runtime, leadership: Leadersh
     assert (await room.run(run.id)).state is RunState.CANCELLED
 
 
+async def test_a_worker_that_was_not_seen_for_an_hour_is_gone_unless_it_has_a_job(
+    runtime: Runtime, leadership: Leadership
+) -> None:
+    room, clock = EngineRoom(runtime.database), Clock()
+    present, late, lost = [await room.add_worker() for _ in range(3)]
+    _, [shard] = await room.shards()
+    await room.take(shard.id, late, lease_s=7200)
+    for worker, seen_s in ((present, 3500), (late, 3700), (lost, 3700)):
+        seen = "UPDATE worker SET last_seen_at = now() - make_interval(secs => :seen) WHERE id = :id"
+        await room.execute(seen, id=worker, seen=seen_s)
+    loop = loop_of(runtime, leadership, clock)
+    await loop.step()
+    state = "SELECT state FROM worker WHERE id = :id"
+    assert await room.scalar(state, id=lost) == "LIVE"  # nobody is judged before all could be seen again
+    clock.now_s += 30
+    await loop.step()
+    assert [await room.scalar(state, id=worker) for worker in (present, late, lost)] == ["LIVE", "LIVE", "GONE"]
+
+
 async def test_unclaimed_jobs_of_a_worker_that_is_gone_go_to_another(runtime: Runtime, leadership: Leadership) -> None:
     room = EngineRoom(runtime.database)
     run = await room.add_run()

@@ -16,6 +16,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.bus import Bus, BusMessage, Progress, ProgressMade, StreamAdvanced
 from vlmhyperbench.local.valkey import Valkey
+from vlmhyperbench.logs import configure_logging
 
 pytestmark = pytest.mark.anyio
 
@@ -191,3 +192,20 @@ async def test_a_cancellation_that_the_client_of_redis_swallows_still_ends_its_t
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
+
+
+async def test_a_wrong_password_is_named_with_its_cure_and_ends_nothing(
+    redis_url: str, patience: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    password = redis_url.split("@", maxsplit=1)[0].split(":")[-1]
+    configure_logging("test", form="json")
+    bus = Bus(redis_url.replace(password, "guess"))
+    await bus.push_wake()
+    assert not await bus.is_up()
+    await bus.close()
+    [line] = [line for line in capsys.readouterr().err.splitlines() if '"bus.' in line]
+    assert ('"bus.refused"' in line, "Correct the account in VLMHB_REDIS_URL" in line, "guess" in line) == (
+        True,
+        True,
+        False,
+    )

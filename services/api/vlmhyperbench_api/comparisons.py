@@ -185,7 +185,8 @@ async def _computed(
     """Return what is known for a key, or compute it; the results that were asked for last are kept."""
     if key not in known:
         async with _computing:
-            known[key] = await asyncio.to_thread(compute)
+            if key not in known:  # by who was before
+                known[key] = await asyncio.to_thread(compute)
     known.move_to_end(key)
     result = known[key]
     while len(known) > _KEPT:

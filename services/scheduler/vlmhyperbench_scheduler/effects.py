@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from uuid import UUID, uuid4
 
-from vlmhyperbench.db import advancing, finishing, scheduling, traces
+from vlmhyperbench.db import advancing, finishing, scheduling, traces, workers
 from vlmhyperbench.db.owners import Mark, lock_experiment, lock_run
 from vlmhyperbench.domain.placement import Placement
 from vlmhyperbench.domain.scheduling import Assign, Decision, Refuse, Requeue, Ring
@@ -57,6 +57,12 @@ class Effects:
                     "job.lease_expired", **names, trace_id=lost and lost.context.trace_id, state=finished.state
                 )
                 self._note(finished.mark)
+
+    async def forget(self, *, after_s: float) -> None:
+        """Let workers be gone that were not seen for so long: nobody lists them, and no alert is about them."""
+        async with self._runtime.database.transaction() as session:
+            for worker in await workers.forget(session, after_s=after_s):
+                _LOG.warning("worker.forgotten", worker=worker.name, host=worker.host, seen=worker.last_seen_at)
 
     async def advance(self) -> None:
         """Advance the dirty and cancelled runs, then the experiments whose runs have ended."""

@@ -91,6 +91,7 @@ class Loop:
         timers = self._timers
         if is_reaping:
             await self._effects.reap(grace_s=timers.reap_grace_s)
+            await self._effects.forget(after_s=timers.forget_worker_s)
         await self._effects.advance()
         margin = self._runtime.settings.memory_margin
         seen = await window.load(self._runtime.database, stale_s=timers.stale_worker_s, margin=margin)

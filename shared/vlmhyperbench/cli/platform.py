@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vlmhyperbench.cli.output import say, table
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor.home import Home
 from vlmhyperbench.monitoring.numbers import Number, find, read_text
+from vlmhyperbench.wire.placement import Drain
+from vlmhyperbench.wire.workers import Worker
 
 _OPEN = ("QUEUED", "INDEXED", "RUNNING")
 
@@ -62,3 +65,38 @@ def platform_lines(numbers: Sequence[Number]) -> Iterator[str]:
     for name, words in (("scheduler_up", "No scheduler leads."), ("redis_up", "Redis or Valkey does not answer.")):
         if any(number.value == 0 for number in find(numbers, name)):
             yield words
+
+
+def say_workers(workers: Sequence[Worker], drained: Sequence[Drain]) -> None:
+    """Print the devices of workers, and what is drained, by whom and why."""
+    if workers:
+        table(["worker", "device", "name", "memory", "state"], _device_rows(workers), right=["memory"])
+    for drain in drained:
+        say(f"drained: the {drain.scope} {drain.name}, by {drain.drained_by}: {drain.reason}")
+
+
+def _device_rows(workers: Sequence[Worker]) -> list[Sequence[object]]:
+    rows: list[Sequence[object]] = []
+    for worker in workers:
+        for device in worker.devices:
+            state = "quarantined" if device.state == "BROKEN" else "stale" if worker.is_stale else worker.state.lower()
+            name = f"{device.name} (declared)" if worker.is_declared else device.name
+            rows.append((worker.name, device.uuid, name, mebibytes(device.memory_bytes), state))
+    return rows
+
+
+def quarantined(workers: Sequence[Worker]) -> list[str]:
+    """Return an alert for each device that is in quarantine."""
+    return [
+        f"the device {device.uuid} ({device.name}) of the worker {worker.name} is in quarantine since"
+        f" {device.state_since:%Y-%m-%d %H:%M:%S} UTC: {device.state_reason} Once it works again:"
+        f" vlmhyperbench workers release-device {device.uuid}"
+        for worker in workers
+        for device in worker.devices
+        if device.state == "BROKEN"
+    ]
+
+
+def mebibytes(size: int | None) -> str | None:
+    """Return a size in words; None if it is unknown."""
+    return None if size is None else f"{size / 2**20:.0f} MiB"

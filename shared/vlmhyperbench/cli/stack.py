@@ -13,7 +13,8 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.groups import STACK
 from vlmhyperbench.cli.output import emit, note, say, table
 from vlmhyperbench.cli.output_flags import TEXT, OutputFlags
-from vlmhyperbench.cli.platform import missing_parts, platform_lines, read_numbers
+from vlmhyperbench.cli.platform import mebibytes, missing_parts, platform_lines, quarantined, read_numbers, say_workers
+from vlmhyperbench.cli.status_elsewhere import status_elsewhere
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.listening import Listening
 from vlmhyperbench.local.supervisor import control
@@ -74,16 +75,19 @@ def down(*, output: OutputFlags = TEXT) -> int:
 def status(*, output: OutputFlags = TEXT) -> int:
     """Show the processes of the embedded stack, the devices of its workers, and what is drained, by whom and why.
 
-    The exit code is 3 if the stack is not running, or if its API or its database does not answer.
+    Of a stack elsewhere, whose API VLMHB_API_URL names, all of that but the processes. The exit code is 3 if the stack
+    is not running, or if its API or its database does not answer.
     """
     home = Home(Settings.load().home)
+    if (elsewhere := os.environ.get("VLMHB_API_URL")) and elsewhere.rstrip("/") != home.api_url():
+        return status_elsewhere(elsewhere, output)
     stack = control.status(home)
     missing = missing_parts(home) if stack.is_up else []
     is_ready = stack.is_up and not missing
     workers = _inference_workers(home) if is_ready else []
     drained = _drained(home) if is_ready else []
     numbers = read_numbers(home) if is_ready else []
-    problems = [*missing, *_quarantined(workers), *_problems()]
+    problems = [*missing, *quarantined(workers), *_problems()]
     if output.json:
         shown: dict[str, object] = {
             "workers": [worker.model_dump(mode="json") for worker in workers],
@@ -99,18 +103,15 @@ def status(*, output: OutputFlags = TEXT) -> int:
     if is_ready:
         say_page(home)
     rows = [
-        (process.name, process.pid, process.state, process.restarts, _mebibytes(process.pss_bytes))
+        (process.name, process.pid, process.state, process.restarts, mebibytes(process.pss_bytes))
         for process in stack.processes
     ]
     table(["process", "pid", "state", "restarts", "memory"], rows, right=["pid", "restarts", "memory"])
     total_bytes = sum(process.pss_bytes or 0 for process in stack.processes)
-    say(f"total memory (proportional set size): {_mebibytes(total_bytes)}")
+    say(f"total memory (proportional set size): {mebibytes(total_bytes)}")
     for line in platform_lines(numbers):
         say(line)
-    if workers:
-        table(["worker", "device", "name", "memory", "state"], _device_rows(workers), right=["memory"])
-    for drain in drained:
-        say(f"drained: the {drain.scope} {drain.name}, by {drain.drained_by}: {drain.reason}")
+    say_workers(workers, drained)
     for problem in problems:
         note(f"warning: {problem}", output)
     return exits.OK if is_ready else exits.SETUP
@@ -128,28 +129,6 @@ def _inference_workers(home: Home) -> list[Worker]:
             return [worker for worker in client.workers().items if worker.devices]
     except VlmHyperBenchError:
         return []
-
-
-def _device_rows(workers: Sequence[Worker]) -> list[Sequence[object]]:
-    rows: list[Sequence[object]] = []
-    for worker in workers:
-        for device in worker.devices:
-            state = "quarantined" if device.state == "BROKEN" else "stale" if worker.is_stale else worker.state.lower()
-            name = f"{device.name} (declared)" if worker.is_declared else device.name
-            rows.append((worker.name, device.uuid, name, _mebibytes(device.memory_bytes), state))
-    return rows
-
-
-def _quarantined(workers: Sequence[Worker]) -> list[str]:
-    """Return an alert for each device that is in quarantine."""
-    return [
-        f"the device {device.uuid} ({device.name}) of the worker {worker.name} is in quarantine since"
-        f" {device.state_since:%Y-%m-%d %H:%M:%S} UTC: {device.state_reason} Once it works again:"
-        f" vlmhyperbench workers release-device {device.uuid}"
-        for worker in workers
-        for device in worker.devices
-        if device.state == "BROKEN"
-    ]
 
 
 def _problems() -> list[str]:
@@ -274,7 +253,3 @@ def _serve(home: Home, settings: Settings, services: Sequence[str], listen: str 
         report=report,
     )
     return exits.OK if result == ALREADY_RUNS else result
-
-
-def _mebibytes(size: int | None) -> str | None:
-    return None if size is None else f"{size / 2**20:.0f} MiB"

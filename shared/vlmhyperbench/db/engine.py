@@ -168,6 +168,9 @@ def unavailable(error: Exception, *, failure: str = "The database is not availab
     if any(sign in reason for sign in _REFUSALS):
         cure = "Correct the account in VLMHB_DATABASE_URL; a worker of another machine joins again with a new token."
         return Unavailable(f"The database refuses the account: {reason}.", cure=cure, code=DATABASE_REFUSED)
+    if isinstance(getattr(error, "orig", None), psycopg.errors.DiskFull):
+        cure = "Free space on it, or move ended runs to cheaper tiers (docs/deploy/sizing.md); nothing stored is lost."
+        return Unavailable(f"The disk of the database is full: {reason}.", cure=cure, code="database_full")
     return Unavailable(
         f"{failure}: {reason}.",
         cure="Try again when it answers: `vlmhyperbench status` and `vlmhyperbench doctor` say what is missing.",

@@ -190,6 +190,10 @@ _ARTICLE: dict[Kind, str] = {
 }
 _SEARCHED = ("name", "target", "task", "dataset", "note", "tags")
 _DURATION = func.extract("epoch", func.coalesce(RUN.c.finished_at, func.now()) - RUN.c.started_at)
+_MS_OF_A_PRIORITY = 1e13
+"""More milliseconds than any two runs are apart, and few enough for whole numbers of a double at each priority."""
+_QUEUE_PLACE = func.round(func.extract("epoch", RUN.c.created_at) * 1000) - RUN.c.priority * _MS_OF_A_PRIORITY
+"""The higher priority first, then who came first, as the scheduler looks at jobs."""
 _FIXED: tuple[tuple[str, Kind, ColumnElement[Any], bool], ...] = (
     ("id", "text", _uuid_text(RUN.c.id), True),
     ("name", "text", RUN.c.name, True),
@@ -200,6 +204,7 @@ _FIXED: tuple[tuple[str, Kind, ColumnElement[Any], bool], ...] = (
     ("created_by", "text", RUN.c.created_by, True),
     ("spec_digest", "text", RUN.c.spec_digest, True),
     ("priority", "number", RUN.c.priority, True),
+    ("queue_place", "number", _QUEUE_PLACE, True),
     ("total", "number", RUN.c.total, False),
     ("is_paused", "yes or no", RUN.c.is_paused, True),
     ("created_at", "time", RUN.c.created_at, True),

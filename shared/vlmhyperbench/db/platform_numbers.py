@@ -92,8 +92,9 @@ async def _workers(session: AsyncSession, stale_s: float) -> list[Number]:
     slots, busy = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
     for row in rows:
         counted[row.kind, row.state] += row.number
-        busy[row.kind] += row.busy
-        slots[row.kind] += row.slots if row.state == "live" else 0
+        if row.state == "live":
+            busy[row.kind] += row.busy
+            slots[row.kind] += row.slots
     return [
         *(Number(name="workers", value=count, labels=_labels(key)) for key, count in counted.items()),
         *(Number(name="worker_slots", value=slots[kind], labels={"kind": kind}) for kind in kinds),
@@ -104,9 +105,9 @@ async def _workers(session: AsyncSession, stale_s: float) -> list[Number]:
 async def _devices(session: AsyncSession) -> list[Number]:
     rows = (await session.execute(text(_DEVICES), {"limit": MAX_DEVICES})).all()
     counted = dict.fromkeys(((kind, state) for kind in ("gpu", "cpu") for state in ("ok", "broken")), 0)
+    counted |= {(row.kind, row.state): row.number for row in await session.execute(text(_COUNTED))}
     numbers: list[Number] = []
     for row in rows:
-        counted[row.kind, row.state] = counted.get((row.kind, row.state), 0) + 1
         labels = {"host": row.host, "worker": row.worker, "device": str(row.no), "name": row.name}
         numbers += [
             Number(name="device_memory_bytes", value=row.memory_bytes, labels=labels),
@@ -126,7 +127,7 @@ async def _leases(session: AsyncSession, lease_s: float) -> list[Number]:
 
 async def _alerts(session: AsyncSession) -> list[Number]:
     rows = (await session.execute(text(_ALERTS))).all()
-    return [Number(name="alerts_raised_total", value=row.number, labels={"code": row.code}) for row in rows]
+    return [Number(name="alerts_recent", value=row.number, labels={"code": row.code}) for row in rows]
 
 
 def _labels(key: Iterable[str]) -> dict[str, str]:
@@ -192,7 +193,13 @@ GROUP BY due.kind
 _WORKERS = """
 SELECT w.kind,
        CASE WHEN w.last_seen_at <= now() - make_interval(secs => :stale) THEN 'stale'
-            WHEN w.state = 'DRAINING' THEN 'draining' ELSE 'live' END AS state,
+            WHEN w.state = 'DRAINING' OR EXISTS (
+              SELECT FROM drain o WHERE o.resumed_at IS NULL
+                AND ((o.scope = 'worker' AND o.name = w.queue) OR (o.scope = 'machine' AND o.name = w.host)))
+              OR EXISTS (SELECT FROM device d WHERE d.worker_id = w.id) AND NOT EXISTS (
+              SELECT FROM device d WHERE d.worker_id = w.id AND d.state = 'OK' AND NOT EXISTS (
+                SELECT FROM drain o WHERE o.resumed_at IS NULL AND o.scope = 'device' AND o.name = d.uuid))
+            THEN 'draining' ELSE 'live' END AS state,
        count(*) AS number, sum(w.slots) AS slots, sum(h.jobs) AS busy
 FROM worker w
 CROSS JOIN LATERAL (
@@ -200,9 +207,13 @@ CROSS JOIN LATERAL (
 WHERE w.state IN ('LIVE', 'DRAINING') GROUP BY 1, 2
 """
 
+_COUNTED = """
+SELECT d.kind, lower(d.state) AS state, count(*) AS number FROM worker w JOIN device d ON d.worker_id = w.id
+WHERE w.state IN ('LIVE', 'DRAINING') GROUP BY 1, 2
+"""
+
 _DEVICES = """
-SELECT w.host, w.name AS worker, d.no, d.kind, d.name, d.memory_bytes,
-       lower(d.state) AS state,
+SELECT w.host, w.name AS worker, d.no, d.name, d.memory_bytes,
        COALESCE(sum(r.bytes), 0) AS reserved, count(r.job_id) AS jobs
 FROM worker w
 JOIN device d ON d.worker_id = w.id
@@ -217,7 +228,8 @@ SELECT COALESCE(GREATEST(max(extract(epoch FROM now() - lease_until)) + :lease, 
 FROM job WHERE state IN ('ASSIGNED', 'RUNNING') AND state = 'RUNNING'
 """
 
+# Not a counter: it would fall when a run is deleted, and begin anew for a server that has just begun to look.
 _ALERTS = """
 SELECT COALESCE(data ->> 'code', 'unknown') AS code, count(*) AS number
-FROM event WHERE type = 'alert.raised' GROUP BY 1 ORDER BY 1 LIMIT 100
+FROM event WHERE type = 'alert.raised' AND ts > now() - interval '10 minutes' GROUP BY 1 ORDER BY 1 LIMIT 100
 """

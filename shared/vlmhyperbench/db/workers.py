@@ -155,6 +155,11 @@ async def set_state(session: AsyncSession, worker_id: UUID, state: WorkerState) 
     return updated.one_or_none() is not None
 
 
+async def forget(session: AsyncSession, *, after_s: float) -> list[WorkerView]:
+    """Let the workers be GONE that were not seen for so long and have no job, and return them."""
+    return [view_of(WorkerView, row) for row in await session.execute(text(_FORGET), {"after": after_s})]
+
+
 async def get(session: AsyncSession, worker_id: UUID) -> WorkerView | None:
     """Read a worker."""
     return await fetch_one(session, WorkerView, select(_WORKER).where(_WORKER.c.id == worker_id))
@@ -202,6 +207,13 @@ async def release_device(session: AsyncSession, uuid: str, *, by: str) -> bool |
     known = await session.execute(select(_DEVICE.c.uuid).where(_DEVICE.c.uuid == uuid).limit(1))
     return None if known.first() is None else False
 
+
+_FORGET = """
+UPDATE worker w SET state = 'GONE'
+WHERE w.state IN ('LIVE', 'DRAINING') AND w.last_seen_at < now() - make_interval(secs => :after)
+  AND NOT EXISTS (SELECT FROM job j WHERE j.worker_id = w.id AND j.state IN ('ASSIGNED', 'RUNNING'))
+RETURNING *
+"""
 
 # A device that two workers offer is in quarantine once.
 _QUARANTINE = """

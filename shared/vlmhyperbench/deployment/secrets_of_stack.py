@@ -15,6 +15,8 @@ from vlmhyperbench.files import write_whole
 
 USER = "vlmhyperbench"
 """Name of the account in Postgres and of its database."""
+WORKER = f"{USER}_worker"
+"""Name of the account that the workers share, which may do less; the migrations make it."""
 
 
 def prepare_secrets(folder: Path) -> list[str]:
@@ -48,6 +50,7 @@ def _secrets(folder: Path) -> Mapping[str, str]:
     return {
         "postgres_password": password,
         "database_url": f"postgresql+psycopg://{USER}:{password}@postgres:5432/{USER}",
+        "worker_database_url": f"postgresql+psycopg://{WORKER}:{secrets.token_urlsafe(32)}@postgres:5432/{USER}",
         "redis_url": f"redis://:{redis}@valkey:6379/0",
         "valkey_conf": (
             f'bind * -::*\nport 6379\nrequirepass {redis}\ndir /data\nappendonly yes\nsave ""\n'

@@ -126,7 +126,11 @@ def rank(seed: int, key: str) -> bytes:
 
 
 def _shares(sizes: Mapping[tuple[str, ...], int], sampling: SamplingSpec) -> dict[tuple[str, ...], int]:
-    """Share the size out: by largest remainders, or equally, smallest strata first; ties go by the stratum's name."""
+    """Share the size out: in proportion, or equally, smallest strata first; ties go by the stratum's name.
+
+    In proportion is by the divisors of Sainte-Laguë: each further sample goes to the stratum that lacks most. So a
+    larger size takes nothing from a stratum, which largest remainders would.
+    """
     total = sum(sizes.values())
     size = min(sampling.size, total)
     if sampling.allocation == "equal":
@@ -135,8 +139,11 @@ def _shares(sizes: Mapping[tuple[str, ...], int], sampling: SamplingSpec) -> dic
             shares[stratum] = min(sizes[stratum], left // (len(sizes) - number))
             left -= shares[stratum]
         return shares
-    shares = {stratum: size * count // total for stratum, count in sizes.items()}
-    remainders = sorted(sizes, key=lambda stratum: (-(size * sizes[stratum] % total), stratum))
-    for stratum in remainders[: size - sum(shares.values())]:
+    shares = dict.fromkeys(sizes, 0)
+    lacking = [(-float(count), stratum) for stratum, count in sizes.items()]
+    heapq.heapify(lacking)
+    for _ in range(size):
+        _, stratum = lacking[0]
         shares[stratum] += 1
+        heapq.heapreplace(lacking, (-sizes[stratum] / (2 * shares[stratum] + 1), stratum))
     return shares

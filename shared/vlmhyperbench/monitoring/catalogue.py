@@ -67,7 +67,8 @@ _PLATFORM: Final = (
     _gauge("queue_jobs", "These jobs and those that a worker has: as many workers are of use.", "kind"),
     _gauge("queue_oldest_seconds", "Time since the oldest of those that wait was created, its needs were done, or its "
            "pause ended; 0 where none waits.", "kind"),
-    _gauge("workers", "Workers by kind and state: live, draining, or stale (not seen for a while).", "kind", "state"),
+    _gauge("workers", "Workers by kind and state: live, draining (ending, drained, or without a device that may be "
+           "used), or stale (not seen for a while).", "kind", "state"),
     _gauge("worker_slots", "Jobs that the live workers may have at a time.", "kind"),
     _gauge("worker_slots_busy", "Jobs that the live workers have.", "kind"),
     _gauge("devices", "Devices of present workers; `broken` ones are in quarantine.", "kind", "state"),
@@ -76,7 +77,7 @@ _PLATFORM: Final = (
     _gauge("device_jobs", "Jobs that have a reservation on the device.", *_DEVICE),
     _gauge("lease_age_seconds", "Time since the running job that waits longest renewed its lease; 0 without one."),
     _gauge("leases_expired", "Running jobs whose lease has expired and that have not been given back."),
-    _counter("alerts_raised_total", "Alerts that were raised on runs and experiments.", PLATFORM, "code"),
+    _gauge("alerts_recent", "Alerts that were raised on runs and experiments in the last ten minutes.", "code"),
 )  # fmt: skip
 
 _PROCESSES: Final = (

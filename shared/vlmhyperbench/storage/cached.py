@@ -22,6 +22,10 @@ from vlmhyperbench.storage.stores import Listed, Stored
 DEFAULT_MAX_BYTES: Final = 20 * 1024**3
 IN_USE_S: Final = 600.0
 """A copy used within this time is not evicted, even over the limit: who holds none may be about to open its path."""
+_COUNT_S: Final = 60.0
+"""Age at which a count of the copies is out of date: other processes add to the folder, too."""
+_COUNT_SHARE: Final = 16
+"""A process counts again, too, once it has added this fraction of the limit itself."""
 _DOWNLOADS: Final = 2
 """Downloads of a file until its content counts as damaged: it may have been damaged on its way."""
 
@@ -78,7 +82,8 @@ class CachedStore:
         self._in_use_s = in_use_s
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._holds = holds_of(folder.resolve())
-        self._size_bytes = sum(copy.size_bytes for copy in self._copies())
+        self._size_bytes = self._added_bytes = 0
+        self._count()
 
     def put(self, key: str, data: bytes | Path, media_type: str, /) -> Stored:
         return self._remote.put(key, data, media_type)
@@ -128,12 +133,15 @@ class CachedStore:
                 self._make_room(size_bytes)
                 replace(temporary, path)
                 self._size_bytes += size_bytes
+                self._added_bytes += size_bytes
             finally:
                 temporary.unlink(missing_ok=True)
         return True
 
     def _make_room(self, size_bytes: int) -> None:
         """Evict the least recently used copies until this many bytes fit, but none that a process reads or may read."""
+        if self._added_bytes > self._max_bytes / _COUNT_SHARE or time.monotonic() - self._counted_s > _COUNT_S:
+            self._count()
         if self._size_bytes + size_bytes <= self._max_bytes:
             return
         with _locked(self._folder / "lock"):
@@ -148,6 +156,10 @@ class CachedStore:
                         copy.path.unlink(missing_ok=True)
                         total -= copy.size_bytes
             self._size_bytes = total
+
+    def _count(self) -> None:
+        self._size_bytes, self._added_bytes = sum(copy.size_bytes for copy in self._copies()), 0
+        self._counted_s = time.monotonic()
 
     def _copies(self) -> Iterator[_Copy]:
         for path in self._folder.glob("??/[!.]*"):

@@ -193,7 +193,7 @@ class S3Store:
                 message = f"S3 refuses {self._url}: {why} ({answer})."
                 cure = (
                     "Set VLMHB_STORAGE_S3__ACCESS_KEY_ID and VLMHB_STORAGE_S3__SECRET_ACCESS_KEY to keys that may "
-                    "s3:GetObject, s3:PutObject and s3:ListBucket there."
+                    "s3:GetObject, s3:PutObject and s3:ListBucket there, and for reporting workers s3:DeleteObject."
                 )
                 return Denied(message, cure=cure, code="s3_denied")
             case Failure.CLOCK:

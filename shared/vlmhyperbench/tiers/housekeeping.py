@@ -12,7 +12,7 @@ from vlmhyperbench.db import tiers
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.leadership import HOUSEKEEPER_KEY, Leadership
 from vlmhyperbench.domain.tiers import Tier, TierPolicy, next_tier
-from vlmhyperbench.errors import STORAGE_FULL, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import STORAGE_FULL, Denied, Unavailable, VlmHyperBenchError
 from vlmhyperbench.logs import get_logger
 from vlmhyperbench.runtime import storage_location
 from vlmhyperbench.settings import Settings
@@ -50,7 +50,7 @@ async def keep_house(settings: Settings) -> None:
                         await delete_due(database, storage, settings.tiers)
                         await delete_orphans(database, storage, settings.tiers)
                         swept_at = clock()
-            except Unavailable as error:
+            except (Unavailable, Denied) as error:
                 _LOG.warning("tiers.waiting", error=str(error))
             await asyncio.sleep(settings.tiers.poll_s)
     finally:

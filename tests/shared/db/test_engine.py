@@ -43,6 +43,14 @@ async def test_a_statement_that_takes_too_long_is_cancelled(fresh_database_url: 
     await database.close()
 
 
+async def test_a_full_disk_of_the_database_has_a_code_and_a_cure(fresh_database: Database) -> None:
+    full = "DO $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
+    with pytest.raises(Unavailable, match=r"^The disk of the database is full: could not extend") as raised:
+        async with fresh_database.transaction() as session:
+            await session.execute(text(full))
+    assert (raised.value.code, "Free space" in str(raised.value.cure)) == ("database_full", True)
+
+
 async def test_the_database_can_be_used_again_after_the_server_was_down(make_postgres: Callable[[], Postgres]) -> None:
     server = make_postgres()
     database = Database(server.start())

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from tests.shared.domain.builders_of_jobs import run_spec
-from tests.support.engine_room import EngineRoom
-from vlmhyperbench.db import platform_numbers, scheduling
+from tests.support.engine_room import LEASE_S, EngineRoom
+from vlmhyperbench.db import drains, platform_numbers, scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import JobView
 from vlmhyperbench.domain.outcomes import Complete, Failed
@@ -86,3 +86,64 @@ async def test_the_depth_of_each_queue_is_the_number_of_jobs_that_the_scheduler_
     await _answer(room, unclosed)
     assert [job.state for job in await room.jobs_of(dirty.id, StepKind.SCORE)] == [JobState.READY]
     assert await _depths(room) == await _window(room) == {"inference": 1, "evaluation": 2, "report": 0, "index": 2}
+
+
+async def _numbers(room: EngineRoom, name: str, **labels: str) -> dict[tuple[str, ...], float]:
+    async with room.database.transaction() as session:
+        numbers = await platform_numbers.read(session, stale_s=30, lease_s=LEASE_S)
+    found = find(numbers, name, **labels)
+    return {tuple(value for _, value in sorted(number.labels.items())): number.value for number in found}
+
+
+async def test_only_workers_that_get_jobs_are_live_and_only_their_slots_count(fresh_database: Database) -> None:
+    room = EngineRoom(fresh_database)
+    live, drained, ending, stale, broken, unused = [await room.add_worker(slots=2, devices=1) for _ in range(6)]
+    _, [first] = await room.shards()
+    _, [second] = await room.shards()
+    await room.take(first.id, live)
+    await room.take(second.id, drained)
+    async with room.database.transaction() as session:
+        await drains.add(session, scope="worker", name=f"q-{drained}", reason="update", by="me")
+        await drains.add(session, scope="device", name="g-unused", reason="noise", by="me")
+    await room.execute("UPDATE worker SET state = 'DRAINING' WHERE id = :id", id=ending)
+    await room.execute("UPDATE worker SET last_seen_at = now() - interval '31 s' WHERE id = :id", id=stale)
+    await room.execute("UPDATE device SET state = 'BROKEN' WHERE worker_id = :id", id=broken)
+    await room.execute("UPDATE device SET uuid = 'g-unused' WHERE worker_id = :id", id=unused)
+    assert await _numbers(room, "workers", kind="inference") == {
+        ("inference", "live"): 1,
+        ("inference", "draining"): 4,
+        ("inference", "stale"): 1,
+    }
+    assert await _numbers(room, "worker_slots", kind="inference") == {("inference",): 2}
+    assert await _numbers(room, "worker_slots_busy", kind="inference") == {("inference",): 1}
+    assert await _numbers(room, "devices", kind="gpu") == {("gpu", "ok"): 5, ("gpu", "broken"): 1}
+    async with room.database.transaction() as session:
+        await drains.end(session, scope="worker", name=f"q-{drained}", by="me")
+        await drains.add(session, scope="machine", name="here", reason="move", by="me")
+    assert (await _numbers(room, "workers", kind="inference"))["inference", "live"] == 0
+
+
+async def test_leases_waits_reservations_and_alerts_are_counted(fresh_database: Database) -> None:
+    room = EngineRoom(fresh_database)
+    worker = await room.add_worker(devices=1)
+    run, [shard] = await room.shards()
+    await room.execute("UPDATE job SET created_at = now() - interval '90 s' WHERE id = :id", id=shard.id)
+    assert 90 <= (await _numbers(room, "queue_oldest_seconds"))[("inference",)] < 120
+    attempt_id = await room.assign(shard.id, worker, device=0)
+    assert attempt_id is not None
+    assert await room.claim(shard.id, attempt_id, worker, lease_s=LEASE_S) is not None
+    assert list((await _numbers(room, "device_memory_reserved_bytes")).values()) == [100]
+    assert list((await _numbers(room, "device_jobs")).values()) == [1]
+    assert list((await _numbers(room, "leases_expired")).values()) == [0]
+    assert 0 <= (await _numbers(room, "lease_age_seconds"))[()] < 10
+    await room.let_lease_expire(shard.id)
+    assert list((await _numbers(room, "leases_expired")).values()) == [1]
+    assert (await _numbers(room, "lease_age_seconds"))[()] >= LEASE_S
+    for age_s in (30, 590, 610):
+        added = (
+            "INSERT INTO event (id, stream_id, seq, project_id, type, data, ts) "
+            "SELECT gen_random_uuid(), :run, 1000 + :age, 'p', 'alert.raised', '{\"code\": \"storage_full\"}', "
+            "now() - make_interval(secs => :age)"
+        )
+        await room.execute(added, run=run.id, age=age_s)
+    assert await _numbers(room, "alerts_recent") == {("storage_full",): 2}

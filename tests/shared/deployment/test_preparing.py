@@ -95,6 +95,8 @@ def test_secrets_are_made_once_and_fit_each_other(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir() if path.is_file()} == {0o444}
     values = {name: (folder / name).read_text().strip() for name in made}
     assert f":{values['postgres_password']}@postgres:5432/" in values["database_url"]
+    assert values["worker_database_url"].startswith("postgresql+psycopg://vlmhyperbench_worker:")
+    assert values["postgres_password"] not in values["worker_database_url"]
     redis = values["redis_url"].partition("://:")[2].partition("@")[0]
     assert f"requirepass {redis}\n" in values["valkey_conf"]
     assert "maxmemory-policy noeviction" in values["valkey_conf"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vlmhyperbench.domain.filters import read_filter
@@ -65,6 +66,17 @@ def test_the_same_seed_draws_the_same_keys_in_any_order_and_another_seed_others(
 def test_a_larger_draw_has_the_samples_of_a_smaller_one(size: int, seed: int) -> None:
     keys = [(key, ()) for key, _ in KEYS]
     assert drawn(size, keys=keys, seed=seed) < drawn(size + 1, keys=keys, seed=seed)
+
+
+@given(
+    st.lists(st.integers(min_value=1, max_value=30), min_size=1, max_size=6),
+    st.sampled_from(["proportional", "equal"]),
+)
+@example([6, 6, 2], "proportional")  # the third stratum would get fewer of 11 than of 10 by largest remainders
+def test_a_larger_draw_of_strata_has_the_samples_of_a_smaller_one(sizes: list[int], allocation: str) -> None:
+    keys = [(f"{stratum}-{number}", (str(stratum),)) for stratum, count in enumerate(sizes) for number in range(count)]
+    draws = [drawn(size, keys=keys, by=("s",), allocation=allocation) for size in range(1, sum(sizes) + 1)]
+    assert all(smaller < larger for smaller, larger in pairwise(draws))
 
 
 def strata(keys: set[str]) -> dict[str, int]:

@@ -53,7 +53,7 @@ def test_a_port_that_is_taken_is_named(wording):
 def test_numbers_are_read_as_they_were_written():
     written = [
         Number(name="queue_depth", value=3, labels={"kind": "inference"}),
-        Number(name="alerts_raised_total", value=2, labels={"code": 'of "quotes"\n'}),
+        Number(name="alerts_recent", value=2, labels={"code": 'of "quotes"\n'}),
     ]
     read = read_text(write_text(written).decode())
     assert sorted(read, key=lambda row: row.name) == sorted(written, key=lambda row: row.name)

@@ -120,6 +120,14 @@ def test_the_bound_counts_the_copies_that_were_there_before(tmp_path: Path) -> N
     assert not old.exists()
 
 
+def test_the_bound_counts_what_other_processes_add(tmp_path: Path) -> None:
+    contents = [bytes([number]) * 10 for number in range(12)]
+    stores = [CachedStore(Shelf(*contents), tmp_path, max_bytes=60, in_use_s=100) for _ in range(2)]
+    for number, content in enumerate(contents):
+        _age(_copy(stores[number % 2], content), 200)
+    assert sum(path.stat().st_size for path in tmp_path.glob("??/*") if len(path.name) == 64) <= 60
+
+
 def test_a_copy_that_cannot_be_put_in_place_leaves_nothing_half_written(tmp_path: Path) -> None:
     class Rival(Shelf):
         def download(self, key: str, target: Path, /) -> bool:

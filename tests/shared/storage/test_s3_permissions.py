@@ -83,3 +83,9 @@ def test_keys_that_lack_a_permission_are_refused_with_its_name(
         opened(access, tmp_path).check()
     assert (refused.value.code, f"may not {lacking}" in refused.value.message) == ("s3_denied", True)
     assert access.secret_access_key.get_secret_value() not in str(refused.value)
+
+
+def test_keys_that_may_not_delete_are_told_which_workers_need_it(server: str, tmp_path: Path) -> None:
+    storage = opened(keys_that_may(server, "s3:GetObject", "s3:PutObject", "s3:ListBucket"), tmp_path)
+    with pytest.raises(Denied, match=r"may not delete runs/x.*for reporting workers s3:DeleteObject"):
+        storage.delete("runs/x")

@@ -175,7 +175,7 @@ def _sample_of(row: _Row, folder: Path) -> Sample:
         key=str(row.number),
         question=cells["question"],
         images=(Image.at(image, folder),) if image else (),
-        references=(cells["answer"],),
+        references=(cells["answer"],) if cells["answer"].strip() else (),
         metadata=metadata,
     )
 

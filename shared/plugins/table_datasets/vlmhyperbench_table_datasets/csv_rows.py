@@ -75,7 +75,8 @@ class CsvTable:
             if cells is None:
                 return
             if len(cells) == width:
-                yield Row(number, dict(zip(header, cells)), location)  # noqa: B905 - compared above
+                # An empty cell is no value, as a null is none: no answer, and no choice.
+                yield Row(number, dict(zip(header, (cell or None for cell in cells))), location)  # noqa: B905 - as above
             elif cells:
                 yield RowError(location, f"{len(cells)} cells instead of {width}")
             number, line = number + bool(cells), 1 + reader.line_num + 1  # type: ignore[attr-defined]

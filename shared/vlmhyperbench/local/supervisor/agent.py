@@ -17,7 +17,7 @@ from vlmhyperbench.db.refusals import refusal
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.local.supervisor.forked import ForkServer
 from vlmhyperbench.local.supervisor.home import Home
-from vlmhyperbench.local.supervisor.services import Service, inference_service
+from vlmhyperbench.local.supervisor.services import METRICS_PORT, Service, inference_service, metrics_ports
 from vlmhyperbench.local.supervisor.supervised import SupervisedService
 from vlmhyperbench.runtime import REFUSED
 from vlmhyperbench.settings import Settings
@@ -53,12 +53,13 @@ async def keep(home: Home, services: Sequence[Service]) -> set[int | None]:
     """Keep services running until SIGTERM or SIGINT, or until all have ended; return their last exit codes."""
     # The settings of a machine that joins are in its environment; each goes to the workers through a pipe.
     settings = {name: value for name, value in os.environ.items() if name.upper().startswith("VLMHB_")}
+    ports = metrics_ports([services], settings.get(METRICS_PORT, ""))
     fork_server = ForkServer(home.log_of("fork-server"))
     workers = [
         SupervisedService(
             service,
             fork_server=fork_server,
-            env=settings | {"PYTHONUNBUFFERED": "1"},
+            env=settings | ports.get(service.name, {}) | {"PYTHONUNBUFFERED": "1"},
             log_file=home.log_of(service.name),
             changed=lambda: None,
         )

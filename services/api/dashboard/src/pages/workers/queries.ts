@@ -35,13 +35,13 @@ export const quarantinesQuery = (past: boolean) =>
     refetchInterval: REFRESH_MS,
   });
 
-/** Runs that wait or run, the highest priority first: the order in which the scheduler looks at them. */
+/** Runs that wait or run, in the order in which the scheduler looks at them: by priority, then who came first. */
 export const queueQuery = queryOptions({
   queryKey: ['runs', 'queue'],
   queryFn: ({ signal }) =>
     body(
       api.GET('/api/v1/runs/rows', {
-        params: { query: { where: ['state=QUEUED,INDEXED,RUNNING'], order: '-priority', limit: MAX_QUEUED } },
+        params: { query: { where: ['state=QUEUED,INDEXED,RUNNING'], order: 'queue_place', limit: MAX_QUEUED } },
         signal,
       }),
     ),
