@@ -186,31 +186,36 @@ class ModelCache:
         """
         homes = (path for path in self._folder.glob("*/*") if path.is_dir() and path.parent != self.links)
         candidates = sorted(homes, key=lambda home: used_at(manifest_of(home)))  # unfinished downloads first
+        if size_bytes > 0 and self._lack(size_bytes, freed_bytes=sum(map(_bytes_in, candidates))):
+            candidates = []  # nothing is evicted in vain
         while size_bytes > 0 and (lack := self._lack(size_bytes)):
             if not candidates:
                 raise Conflict(
-                    f"There is no room for {repo}: {_size(size_bytes)} are needed, {lack}.",
+                    f"There is no room for {repo}: {size_text(size_bytes)} are needed, {lack}.",
                     cure="Remove models with `vlmhyperbench models remove`, free some space, raise "
                     "VLMHB_MODELS_MAX_BYTES, or set VLMHB_MODELS_DIR to a folder of a larger disk.",
                     code="no_room",
                 )
             _delete(candidates.pop(0))
 
-    def _lack(self, size_bytes: int) -> str | None:
-        """Say what prevents these bytes from being stored; None if nothing does."""
-        used = sum(map(stored_bytes, self._folder.rglob("*")))
+    def _lack(self, size_bytes: int, *, freed_bytes: int = 0) -> str | None:
+        """Say what prevents these bytes from being stored, once others are freed; None if nothing does."""
+        used = _bytes_in(self._folder) - freed_bytes
         if used + size_bytes > self._max_bytes:
-            return (
-                f"and the models in {self._folder} may take {_size(self._max_bytes)}, of which {_size(used)} are used"
-            )
-        free = shutil.disk_usage(self._folder).free
+            bound = size_text(self._max_bytes)
+            return f"and the models in {self._folder} may take {bound}, of which {size_text(used)} are used"
+        free = shutil.disk_usage(self._folder).free + freed_bytes
         if free < size_bytes + self._spare_bytes:
-            spare = _size(self._spare_bytes)
-            return f"and the disk of {self._folder} has {_size(free)} free, of which {spare} are kept free"
+            spare = size_text(self._spare_bytes)
+            return f"and the disk of {self._folder} has {size_text(free)} free, of which {spare} are kept free"
         return None
 
     def _home_of(self, repo: str, commit: str) -> Path:
         return self._folder / repo.replace("://", "/").replace("/", "--") / commit
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(map(stored_bytes, folder.rglob("*")))
 
 
 def _delete(home: Path) -> bool:
@@ -233,5 +238,6 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
         yield
 
 
-def _size(size_bytes: int) -> str:
+def size_text(size_bytes: int) -> str:
+    """Return a number of bytes as messages state it."""
     return f"{size_bytes / 2**30:.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.1f} MiB"

@@ -51,6 +51,9 @@ class Arrival:
         with self._lock:
             self.done += count
 
+    def announce(self, text: str) -> None:
+        """Hear what will be fetched; who shows it overrides this."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFile:
