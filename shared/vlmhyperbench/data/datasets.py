@@ -41,27 +41,29 @@ def _fetched(spec: DatasetSpec, settings: Settings, arrival: Arrival) -> Iterato
     """Yield the spec with the path of its files on this machine; they are not evicted until the block ends.
 
     The listing decides which version is there: files that did not change are not fetched again, an interrupted fetch
-    continues where it ended, and what is fetched is verified. Of a hub only the config and the split are fetched.
+    continues where it ended, and what is fetched is verified. Of a hub only the config and the split are fetched, and
+    while it does not answer, its last listing says what is here.
 
     Raises:
         NotFound: there is no such bucket, prefix, object, repository, revision, config or split.
         InvalidInput: there are several configs or splits, and none is named.
         Conflict: a file was replaced meanwhile, or there is no room.
         Denied: the source refuses the credentials of this machine.
-        Unavailable: the source does not answer, or may not be asked.
+        Unavailable: the source does not answer, or may not be asked, and the files are not here.
         OSError: a file cannot be written.
     """
     if spec.path is None or not is_elsewhere(spec.path):
         yield spec
         return
+    cache = open_cache(settings)
     if spec.path.startswith(HUB):
         source: Source = Hub.of(settings.secrets_dir, is_offline=settings.offline)
         dataset = parse_hub_path(spec.path)
-        repository, inside = source.look_up(DATASETS + dataset.repo, spec.revision or "main"), dataset.inside
+        repository = cache.look_up(source, DATASETS + dataset.repo, spec.revision or "main")
+        inside = dataset.inside
     else:
         source, dataset = Bucket.of(settings.secrets_dir, is_offline=settings.offline, is_deep=True), None
         repository, inside = _look_up(source, spec.path.rstrip("/"))
-    cache = open_cache(settings)
     folder = CachedFile(repository.repo, repository.commit, "")
     with cache.in_use([folder]):
         home, needed = cache.path_of(folder), repository.names
@@ -73,6 +75,8 @@ def _fetched(spec: DatasetSpec, settings: Settings, arrival: Arrival) -> Iterato
         if missing := [name for name in needed if fetched is None or name not in fetched.sha256]:
             arrival.announce(_announced(repository, missing))
         cache.fetch(source, repository, needed, arrival)
+        if dataset is not None:
+            cache.keep_listing(repository)
         yield spec.model_copy(update={"path": str(home / inside), "revision": None})
 
 

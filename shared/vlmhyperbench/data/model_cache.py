@@ -16,10 +16,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from vlmhyperbench.data.downloading import arrived_bytes, download_all, is_whole, stored_bytes, with_known_hash
-from vlmhyperbench.data.fetched import Fetched, manifest_of, read_manifest, record_fetched, used_at, write_manifest
+from vlmhyperbench.data.fetched import (
+    Fetched,
+    delete_manifest,
+    manifest_of,
+    read_listing,
+    read_manifest,
+    record_fetched,
+    used_at,
+    write_listing,
+    write_manifest,
+)
 from vlmhyperbench.data.repositories import Arrival, Repository, Source
 from vlmhyperbench.domain.cached_files import MADE, CachedFile
-from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.errors import Conflict, NotFound, Unavailable
 from vlmhyperbench.storage.hashing import content_hash
 
 _HALF_BUILT = ".making"
@@ -59,6 +69,25 @@ class ModelCache:
         exact = [fetched for fetched in mine if fetched.commit == revision]
         named = sorted((fetched for fetched in mine if fetched.revision == revision), key=lambda each: each.fetched_at)
         return next(iter(exact or named[::-1]), None)
+
+    def look_up(self, source: Source, repo: str, revision: str) -> Repository:
+        """List the files of a repository; while its source does not answer, as it listed them last.
+
+        Raises:
+            VlmHyperBenchError: see `Source.look_up`; Unavailable only where nothing of this revision was fetched.
+        """
+        try:
+            return source.look_up(repo, revision)
+        except Unavailable:
+            fetched = self.get(repo, revision)
+            listed = read_listing(self._home_of(repo, fetched.commit)) if fetched is not None else None
+            if listed is None:
+                raise
+            return listed
+
+    def keep_listing(self, repository: Repository) -> None:
+        """Keep the listing of a repository of which files are in the cache."""
+        write_listing(self._home_of(repository.repo, repository.commit), repository)
 
     def path_of(self, file: CachedFile) -> Path:
         """Return where a file lies if it is in the cache."""
@@ -225,7 +254,7 @@ def _delete(home: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        manifest_of(home).unlink(missing_ok=True)
+        delete_manifest(home)
         shutil.rmtree(home, ignore_errors=True)
     return True
 

@@ -119,7 +119,7 @@ def test_a_hub_that_refuses_and_one_that_fails_are_different(hub: LoopbackHub, t
 
 
 def test_half_a_download_continues_and_another_file_than_the_listed_one_is_refused(
-    hub: LoopbackHub, tmp_path: Path
+    hub: LoopbackHub, tmp_path: Path, wording: Wording
 ) -> None:
     whole = parquet(400)
     hub.hold(REPO, {"test.parquet": whole})
@@ -131,6 +131,10 @@ def test_half_a_download_continues_and_another_file_than_the_listed_one_is_refus
     with pytest.raises(Conflict) as refused, local(tmp_path, path="hf://datasets/lab/other"):
         pass
     assert refused.value.code == "wrong_hash"
+    hub.replaced["test.parquet"] = whole + b"x"
+    with pytest.raises(Unavailable) as longer, local(tmp_path, path="hf://datasets/lab/other"):
+        pass
+    wording(longer.value)
 
 
 CARD = {
@@ -262,6 +266,25 @@ def test_the_size_is_said_before_and_what_finds_no_room_evicts_nothing(
     with local(tmp_path, large, settings=bounded, arrival=heard):
         pass
     assert [text.split(": ")[1].split(",")[0] for text in heard.said] == ["1 of its 2 files", "1 of its 2 files"]
+
+
+def test_what_was_fetched_is_read_while_the_hub_does_not_answer_but_nothing_else(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    card = {"configs": [{"data_files": [{"split": "test", "path": "a.parquet"}, {"split": "all", "path": "*"}]}]}
+    head = f"---\n{json.dumps(card)}\n---\n".encode()
+    held = hub.hold(REPO, {"README.md": head, "a.parquet": parquet(2), "b.parquet": parquet(3)})
+    with local(tmp_path) as spec:
+        assert len(keys(spec)) == 2
+    for revision in (None, held.commit):
+        for settings in (Settings(home=tmp_path), Settings(home=tmp_path, offline=True)):
+            hub.status = 503 if not settings.offline else None
+            with local(tmp_path, revision=revision, settings=settings) as spec:
+                assert len(keys(spec)) == 2
+            with pytest.raises(Unavailable), local(tmp_path, split="all", revision=revision, settings=settings):
+                pass
+    with pytest.raises(Unavailable), local(tmp_path, revision="v1.0", settings=Settings(home=tmp_path, offline=True)):
+        pass
 
 
 CATALOGUE = load_catalogue(Path(__file__).parents[3] / "registries")
