@@ -111,7 +111,7 @@ docs: $(VENV)/.dev  ## Write what is generated: pages of metrics, the tables of 
 	$(BIN)/python -m vlmhyperbench_api.openapi docs/openapi.json
 	$(MAKE) --no-print-directory dashboard-types
 
-harness-scores: $(VENV)/.dev  ## Score the fixtures of public benchmarks here and by the code of harnesses, in an environment of theirs.
+harness-scores: $(VENV)/.dev .venvs/engines/harness  ## Score the fixtures of public benchmarks here and by the code of harnesses, in an environment of theirs.
 	$(BIN)/python -m benchmarks.harness_scores --out docs/results/harness-scores.md
 
 members: $(VENV)/.dev  ## Write services and plugins into the import contracts, from the folders.
@@ -143,7 +143,7 @@ parity: $(VENV)/.dev  ## Ask every engine the same questions, as the experiment 
 .venvs/rented: shared/vlmhyperbench/environments/skypilot.py | $(VENV)/.dev
 	$(BIN)/python -m tests.engines.rented $(CURDIR)/$@
 
-clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang .venvs/rented  ## Real engines, and other load generators against the gateway.
+clients: $(VENV)/.dev .venvs/engines/transformers .venvs/engines/vllm .venvs/engines/sglang .venvs/engines/harness .venvs/rented  ## Real engines, other load generators against the gateway, and the code of datasets and of harnesses.
 	@mkdir -p .venvs/engines/tokenizer && $(BIN)/python benchmarks/loadgen_conformance/tokenizer.py .venvs/engines/tokenizer
 	LOADGEN_PEERS=$(CURDIR)/.venvs/engines VLMHB_NEED_CLIENTS=$(NEED) $(BIN)/pytest -q -rs tests/engines
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import random
 import sys
 import types
 from contextlib import redirect_stdout
@@ -149,6 +150,80 @@ ifeval_prompt_strict = partial(ifeval, level="prompt_level_strict_acc")
 ifeval_prompt_loose = partial(ifeval, level="prompt_level_loose_acc")
 ifeval_instruction_strict = partial(ifeval, level="inst_level_strict_acc")
 ifeval_instruction_loose = partial(ifeval, level="inst_level_loose_acc")
+
+
+def mmmu(pairs: Pairs) -> float:
+    """Score by the task mmmu of lmms-eval, with the seed of the harness: it draws a letter that it cannot read."""
+    task = lmms_task("mmmu")
+    random.seed(0)
+    return float(
+        task.mmmu_aggregate_results([task.mmmu_process_results(row, [text])["mmmu_acc"] for row, text in pairs])
+    )
+
+
+def ai2d(pairs: Pairs) -> float:
+    """Score by the filter and the exact match of the task ai2d of lmms-eval."""
+    task = lmms_task("ai2d")
+    compare = importlib.import_module("lmms_eval.api.metrics").exact_match_hf_evaluate
+    rows = [row for row, _ in pairs]
+    texts = task.MultiChoiceRegexFilter("([A-Z])\\.").apply([[text] for _, text in pairs], rows)
+    options = {"ignore_case": True, "ignore_punctuation": True}
+    scores = [
+        compare(predictions=[text], references=[task.ai2d_doc_to_target(row, "mcq")], **options)
+        for row, text in zip(rows, texts, strict=True)
+    ]
+    return fmean(float(score["exact_match"]) for score in scores)
+
+
+ai2d_letter = ai2d
+
+
+def pope(pairs: Pairs, name: str) -> float:
+    """Score by the task pope of lmms-eval."""
+    task = lmms_task("pope")
+    results = [task.pope_process_results(row, [text])[f"pope_{name}"] for row, text in pairs]
+    return float(getattr(task, f"pope_aggregate_{name}")(results))
+
+
+pope_f1 = partial(pope, name="f1_score")
+pope_accuracy = partial(pope, name="accuracy")
+pope_precision = partial(pope, name="precision")
+pope_recall = partial(pope, name="recall")
+
+
+def realworldqa(pairs: Pairs) -> float:
+    """Score by the task realworldqa of lmms-eval."""
+    process = lmms_task("realworldqa").realworldqa_process_results
+    return fmean(process(row, [text])["exact_match"] for row, text in pairs)
+
+
+def fields(pairs: Pairs) -> float:
+    """Score by the fields' F1 of the task cc_ocr_kie of lmms-eval, which is that of VLMEvalKit."""
+    lmms_task("cc_ocr")
+    metric = importlib.import_module("lmms_eval.tasks.cc_ocr.evaluators.kie_metric")
+    results = [
+        {"pred": text, "gt": _truth(row), "image_name": str(number), "subset": "all"}
+        for number, (row, text) in enumerate(pairs)
+    ]
+    return float(metric.compute_track(results, "f1_score"))
+
+
+def _truth(row: dict[str, Any]) -> Any:
+    return row["entities"] if "entities" in row else json.loads(row["ground_truth"])["gt_parse"]
+
+
+cord = sroie = fields
+
+
+def teds(pairs: Pairs, *, structure_only: bool) -> float:
+    """Score by the TEDS of the task ocrbench_v2 of lmms-eval, which is the code of PubTabNet's authors."""
+    metric = task_of("lmms_eval", "ocrbench_v2", "TEDS_metric").TEDS(structure_only=structure_only)
+    page = "<html><body>{}</body></html>".format
+    return fmean(metric.evaluate(page(text), page(row["html_table"])) for row, text in pairs)
+
+
+teds_pubtabnet = partial(teds, structure_only=False)
+teds_structure = partial(teds, structure_only=True)
 
 
 if __name__ == "__main__":

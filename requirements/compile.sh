@@ -29,6 +29,11 @@ done
 # Of SGLang only its compiled client is used, which needs none of its dependencies.
 "$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
     --output-file requirements/engines/sglang.txt requirements/engines/sglang.in
+# Of the harnesses only their scoring is called, which needs few of their packages.
+"$uv" pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+    --output-file requirements/engines/harness.txt requirements/engines/harness_alone.in
+"$uv" pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --upgrade \
+    requirements/engines/harness.in >> requirements/engines/harness.txt
 # Engines run on one kind of machine, with a torch that is not in the registry.
 if [ -n "${PIP_FIND_LINKS:-}" ]; then
     for engine in transformers vllm training; do

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.harness_scores import CASES, score_here
+from benchmarks.harness_scores import CASES, DIFFERING, score_here
 from tests.architecture.benchmark_pages import PAGE, ROOT, page
 from tests.support.benchmarks import fixture
 from vlmhyperbench.registry.loading import load_catalogue
@@ -37,3 +37,7 @@ def test_the_scores_that_were_equal_to_those_of_harnesses_are_the_scores_of_toda
         assert (
             f"| {task} | `{metric}@{profile}` | {len(fixture(task).answers)} | {here} | {harness} | {here} |" in written
         )
+    for task, metric, profile, harness, why in DIFFERING.values():
+        here = f"{score_here(fixture(task), metric, profile):.6f}"
+        row = f"| {task} | `{metric}@{profile}` | {len(fixture(task).answers)} | {here} | {harness} | "
+        assert any(line.startswith(row) and line.endswith(f"| {why} |") for line in written.splitlines())

@@ -169,6 +169,24 @@ def test_a_later_stage_gets_the_answers_of_an_earlier_one_without_a_model_that_f
     assert asked.text == "red"
 
 
+def test_the_examples_of_a_prompt_are_shown_to_the_models_that_are_asked_the_question(stack):
+    digits = {"task": "digits", "dataset": {"name": "digits", "limit": 4}}
+    shown = [finished(stack, "two-stages", prompt=prompt, **digits) for prompt in ("digits-by-type", "digits-examples")]
+    tokens = [
+        stack.query(
+            "SELECT p.params->>'stage', sum(f.prompt_tokens) FROM fact f JOIN phase p ON p.run_id = f.run_id "
+            "AND p.no = f.phase WHERE f.run_id = %s AND p.kind = 'member' AND f.prompt_tokens IS NOT NULL "
+            "GROUP BY 1 ORDER BY 1",
+            run.id,
+        )
+        for run in shown
+    ]
+    (plain_read, plain_write), (read, write) = (dict(rows).values() for rows in tokens)
+    assert [run.state for run in shown] == ["PARTIAL", "PARTIAL"], [run.reason for run in shown]
+    assert (read > 2 * plain_read, write == plain_write) == (True, True), tokens
+    audit(stack)
+
+
 def test_a_merged_answer_is_that_of_the_model_that_merges(stack):
     run = finished(stack, "merged")
     assert run.state == "SUCCEEDED"

@@ -64,6 +64,10 @@ class LoopbackHub:
         """Return the ranges in which a file's content was asked for."""
         return [asked for method, path, asked in self.requests if method == "GET" and path.endswith(name)]
 
+    def fetched(self) -> set[str]:
+        """Return the files of which content was asked for."""
+        return {path.split("/resolve/")[1].partition("/")[2] for _, path, _ in self.requests if "/resolve/" in path}
+
 
 @contextmanager
 def serve_hub() -> Iterator[LoopbackHub]:

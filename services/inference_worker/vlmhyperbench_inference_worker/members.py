@@ -35,9 +35,10 @@ async def read_member(job: ClaimedJob) -> Work:
     asked = asked_model(pipeline, job.job.params)
     work = replace(work, spec=member_spec(work.spec, asked), pipeline=pipeline, languages=asked.stage.languages)
     if not asked.model.sees_images:
-        work = replace(work, samples=[replace(sample, images=()) for sample in work.samples])
+        samples, examples = ([replace(sample, images=()) for sample in own] for own in (work.samples, work.examples))
+        work = replace(work, samples=samples, examples=examples)
     elif (refusal := refusal_of_images(asked)) is not None:
-        work = replace(work, samples=[_refused(sample, " ".join(refusal)) for sample in work.samples])
+        work = replace(work, samples=[_refused(work, sample, " ".join(refusal)) for sample in work.samples])
     needed = needed_by(pipeline, asked)
     if not needed:
         return await with_requests(job, replace(work, shape=lambda prompt: shaped(asked.stage, prompt)))
@@ -48,9 +49,10 @@ async def read_member(job: ClaimedJob) -> Work:
     return await with_requests(job, _of_answers(work, prompts))
 
 
-def _refused(sample: ManifestSample, why: str) -> ManifestSample:
-    """Return a sample about which a model that reads no images is not asked, if it has some."""
-    return replace(sample, error=sample.error or why) if sample.images else sample
+def _refused(work: Work, sample: ManifestSample, why: str) -> ManifestSample:
+    """Return a sample about which a model that reads no images is not asked, if it or an example has some."""
+    has_images = bool(sample.images) or any(example.images for example in work.examples)
+    return replace(sample, error=sample.error or why) if has_images else sample
 
 
 def prompts_of(pipeline: PipelineTarget, asked: AskedModel, samples: Mapping[int, Asked]) -> dict[int, Prompt | str]:
@@ -60,7 +62,10 @@ def prompts_of(pipeline: PipelineTarget, asked: AskedModel, samples: Mapping[int
 
 
 def _of_answers(work: Work, prompts: Mapping[int, Prompt | str]) -> Work:
-    """Return work with one sample per answer of the run, since repeats of a sample have different answers before."""
+    """Return work with one sample per answer of the run, since repeats of a sample have different answers before.
+
+    It has no examples: these show how the question of a sample is answered, not what is made of other answers.
+    """
     wanted, count = set(work.missing), len(work.samples)
     total = max(max(work.missing, default=0) + 1, count)
     samples: list[ManifestSample] = []
@@ -73,7 +78,7 @@ def _of_answers(work: Work, prompts: Mapping[int, Prompt | str]) -> Work:
         elif sample.error is None:
             sample = replace(sample, error=prompt)
         samples.append(sample)
-    return replace(work, samples=samples, prompts=given, manifest_size=count)
+    return replace(work, samples=samples, examples=(), prompts=given, manifest_size=count)
 
 
 async def write_without_asking(job: ClaimedJob, work: Work) -> Outcome:

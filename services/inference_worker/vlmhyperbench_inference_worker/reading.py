@@ -98,11 +98,12 @@ async def with_requests(job: ClaimedJob, work: Work) -> Work:
         return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), work.prompts))
     examples = list(work.examples) if work.spec.prompt.few_shot is not None else []
     rendered = await _render(job, work.spec.prompt, [*examples, *readable])
+    if work.shape is not None:
+        rendered = list(map(work.shape, rendered))
     before, rendered = rendered[: len(examples)], rendered[len(examples) :]
     shown = examples_of(work.spec.prompt, examples, before)
     check_leaks(examples, before, readable, rendered)
-    shaped = map(work.shape, rendered) if work.shape is not None else rendered
-    prompts = {sample.index: prompt for sample, prompt in zip(readable, shaped, strict=True)}
+    prompts = {sample.index: prompt for sample, prompt in zip(readable, rendered, strict=True)}
     return replace(work, requests=await asyncio.to_thread(_plan, work, list(ordinals), prompts, shown))
 
 

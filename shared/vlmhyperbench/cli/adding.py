@@ -87,10 +87,10 @@ def dataset(
     shelf = open_shelf()
     entry = dataset_entry(file, name=name, split=split)
     task = [task_entry(shelf, entry.name, metric, prompt=prompt)] if metric or prompt is not None else []
-    return _print(add_read(shelf, entry, *task), output)
+    return _print(add_read(shelf, entry, *task, output=output), output)
 
 
-def add_read(shelf: Shelf, dataset: NewEntry, *others: NewEntry) -> list[Added]:
+def add_read(shelf: Shelf, dataset: NewEntry, *others: NewEntry, output: OutputFlags) -> list[Added]:
     """Read the first rows of a new dataset, and then write its entry and others; without rows, nothing is written.
 
     Raises:
@@ -99,7 +99,7 @@ def add_read(shelf: Shelf, dataset: NewEntry, *others: NewEntry) -> list[Added]:
     """
     entry = check(DatasetEntry, {"name": dataset.name, **shelf.merged(dataset)})
     catalogue = replace(shelf.catalogue, datasets={**shelf.catalogue.datasets, dataset.name: entry})
-    with local_dataset(catalogue, dataset.name) as spec:
+    with local_dataset(catalogue, dataset.name, output=output) as spec:
         if spec.environment is None:  # its own code is not here before a run has built the environment
             _read_first(spec)
     return shelf.put([dataset, *others])

@@ -42,7 +42,7 @@ def preview(
         split: Another split than that of the entry.
         output: How the output is printed.
     """
-    with local_dataset(open_catalogue(), entry, split) as spec:
+    with local_dataset(open_catalogue(), entry, split, output=output) as spec:
         shown = list(islice(preview_dataset(spec, Limits(), ImageAddresses.of(Settings.load())), samples))
     if output.json:
         emit("samples", [asdict(sample) for sample in shown])
@@ -73,7 +73,7 @@ def check(
         against: A split that may share no question about the same images with this one; may be repeated.
         output: How the output is printed.
     """
-    with local_dataset(open_catalogue(), entry, split) as spec:
+    with local_dataset(open_catalogue(), entry, split, output=output) as spec:
         checked = check_dataset(spec, Limits(), against=against, addresses=ImageAddresses.of(Settings.load()))
     findings = sorted(checked.findings.values(), key=lambda finding: (not finding.is_error, finding.code))
     is_wrong = any(finding.is_error for finding in findings)

@@ -73,15 +73,16 @@ def showing_bytes(title: str, output: OutputFlags) -> Iterator[Arrival]:
     console = Console(stderr=True)
     is_drawn = output.progress and console.is_terminal
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not is_drawn, transient=True) as bars:
-        yield _Bar(bars, title)
+        yield _Bar(bars, title, output)
 
 
 class _Bar(Arrival):
     """Bytes of a fetch that move a bar; files that are here already do not count."""
 
-    def __init__(self, bars: Progress, title: str) -> None:
+    def __init__(self, bars: Progress, title: str, output: OutputFlags) -> None:
         super().__init__()
         self._bars, self._task = bars, bars.add_task(title, total=None, visible=False)
+        self._output = output
 
     def expect(self, count: int) -> None:
         """Show how many bytes will be fetched, unless there are none."""
@@ -92,6 +93,10 @@ class _Bar(Arrival):
         """Move the bar."""
         super().add(count)
         self._bars.update(self._task, completed=self.done)
+
+    def announce(self, text: str) -> None:
+        """Say what will be fetched, before it is."""
+        note(text, self._output)
 
 
 def _as_listed(cached: Fetched) -> Repository:

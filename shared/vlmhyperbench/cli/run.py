@@ -217,7 +217,7 @@ def _add(target: TargetFlags, task: TaskFlags, output: OutputFlags) -> tuple[str
         shelf = open_shelf()
         data = dataset_entry(task.data)
         others = [] if task.task is not None else [task_entry(shelf, data.name, task.metric, prompt=None)]
-        added += add_read(shelf, data, *others)
+        added += add_read(shelf, data, *others, output=output)
         own = added[-1]
     if model is None and target.mmproj is not None:
         raise InvalidInput("--mmproj needs a GGUF file.", cure="Give --model FILE.gguf too.", code="usage")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
 from typing import Final
 
 from vlmhyperbench.data.archives import unpacked
 from vlmhyperbench.data.buckets import Bucket
 from vlmhyperbench.data.fetching import open_cache
+from vlmhyperbench.data.hub_tables import needed_files, small_files
+from vlmhyperbench.data.model_cache import size_text
 from vlmhyperbench.data.repositories import DATASETS, Arrival, Hub, Repository, Source
 from vlmhyperbench.domain.cached_files import CachedFile
-from vlmhyperbench.domain.datasets import HUB, HubDataset, is_elsewhere, parse_hub_path
+from vlmhyperbench.domain.datasets import HUB, is_elsewhere, parse_hub_path
 from vlmhyperbench.domain.specs import DatasetSpec
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.settings import Settings
 
-_NEWEST = "latest"
-_TABLES: Final = (".parquet", ".arrow", ".jsonl", ".csv", ".tsv")
-"""Formats of tables, the preferred one first: of one repository only one is fetched."""
-_BESIDE: Final = ("README.md", "dataset_info.json", "dataset_dict.json", "state.json")
-"""Files that say which tables there are."""
+_NEWEST: Final = "latest"
 
 
 @contextmanager
@@ -44,31 +41,50 @@ def _fetched(spec: DatasetSpec, settings: Settings, arrival: Arrival) -> Iterato
     """Yield the spec with the path of its files on this machine; they are not evicted until the block ends.
 
     The listing decides which version is there: files that did not change are not fetched again, an interrupted fetch
-    continues where it ended, and what is fetched is verified.
+    continues where it ended, and what is fetched is verified. Of a hub only the config and the split are fetched, and
+    while it does not answer, its last listing says what is here.
 
     Raises:
-        NotFound: there is no such bucket, prefix, object, repository or revision.
+        NotFound: there is no such bucket, prefix, object, repository, revision, config or split.
+        InvalidInput: there are several configs or splits, and none is named.
         Conflict: a file was replaced meanwhile, or there is no room.
         Denied: the source refuses the credentials of this machine.
-        Unavailable: the source does not answer, or may not be asked.
+        Unavailable: the source does not answer, or may not be asked, and the files are not here.
         OSError: a file cannot be written.
     """
     if spec.path is None or not is_elsewhere(spec.path):
         yield spec
         return
+    cache = open_cache(settings)
     if spec.path.startswith(HUB):
         source: Source = Hub.of(settings.secrets_dir, is_offline=settings.offline)
-        repository, inside, wanted = _of_hub(source, parse_hub_path(spec.path), spec.revision)
+        dataset = parse_hub_path(spec.path)
+        repository = cache.look_up(source, DATASETS + dataset.repo, spec.revision or "main")
+        inside = dataset.inside
     else:
-        source = Bucket.of(settings.secrets_dir, is_offline=settings.offline, is_deep=True)
+        source, dataset = Bucket.of(settings.secrets_dir, is_offline=settings.offline, is_deep=True), None
         repository, inside = _look_up(source, spec.path.rstrip("/"))
-        wanted = repository.names
-    cache = open_cache(settings)
-    files = [CachedFile(repository.repo, repository.commit, name) for name in wanted]
-    with cache.in_use(files):
-        cache.fetch(source, repository, wanted, arrival)
-        folder = cache.path_of(files[0]).parents[wanted[0].count("/")]
-        yield spec.model_copy(update={"path": str(folder / inside), "revision": None})
+    folder = CachedFile(repository.repo, repository.commit, "")
+    with cache.in_use([folder]):
+        home, needed = cache.path_of(folder), repository.names
+        if dataset is not None:
+            if small := small_files(repository, dataset):
+                cache.fetch(source, repository, small, arrival)
+            needed = needed_files(repository, dataset, spec, home)
+        fetched = cache.get(repository.repo, repository.commit)
+        if missing := [name for name in needed if fetched is None or name not in fetched.sha256]:
+            arrival.announce(_announced(repository, missing))
+        cache.fetch(source, repository, needed, arrival)
+        if dataset is not None:
+            cache.keep_listing(repository)
+        yield spec.model_copy(update={"path": str(home / inside), "revision": None})
+
+
+def _announced(repository: Repository, missing: Collection[str]) -> str:
+    sizes = {file.name: file.size_bytes for file in repository.files}
+    size = size_text(sum(sizes[name] for name in missing))
+    title = f"{repository.repo} at {repository.commit[:8]}"
+    return f"Fetching {title}: {len(missing)} of its {len(sizes)} files, {size} of {size_text(sum(sizes.values()))} …"
 
 
 def _look_up(bucket: Source, url: str) -> tuple[Repository, str]:
@@ -83,21 +99,3 @@ def _look_up(bucket: Source, url: str) -> tuple[Repository, str]:
         if name not in repository.names:
             raise
         return repository, name
-
-
-def _of_hub(hub: Source, dataset: HubDataset, revision: str | None) -> tuple[Repository, str, list[str]]:
-    """Return the listing of a repository, the path inside of it, and the files to fetch: its tables in one format."""
-    repository = hub.look_up(DATASETS + dataset.repo, revision or "main")
-    within = [name for name in repository.names if dataset.holds(name)]
-    for suffix in _TABLES:
-        if any(name.lower().endswith(suffix) for name in within):
-            beside = [name for name in repository.names if PurePosixPath(name).name in _BESIDE]
-            images = [] if suffix == ".parquet" else [name for name in within if not name.lower().endswith(_TABLES)]
-            tables = [name for name in within if name.lower().endswith(suffix)]
-            return repository, dataset.inside, sorted({*tables, *images, *beside})
-    where = f"{dataset.repo}/{dataset.inside}".rstrip("/")
-    raise NotFound(
-        f"{where} at {repository.commit} has no table: none of its files ends with {', '.join(_TABLES)}.",
-        cure="Name the revision refs/convert/parquet, where the hub itself keeps most datasets as Parquet.",
-        code="hub_no_file",
-    )

@@ -40,6 +40,30 @@ def manifest_of(home: Path) -> Path:
     return home.with_suffix(".json")
 
 
+def write_listing(home: Path, repository: Repository) -> None:
+    """Write what a source listed, so that what was fetched can be chosen while the source does not answer."""
+    write_whole(_listing_of(home), json.dumps(asdict(repository)).encode(), is_durable=False)
+
+
+def read_listing(home: Path) -> Repository | None:
+    """Read what a source listed; None where nothing was written, or by another version."""
+    try:
+        known = json.loads(_listing_of(home).read_text(encoding="utf-8"))
+        return Repository(**{**known, "files": tuple(RepositoryFile(**file) for file in known["files"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def delete_manifest(home: Path) -> None:
+    """Delete what is known of a model, so that it is no longer in the cache."""
+    manifest_of(home).unlink(missing_ok=True)
+    _listing_of(home).unlink(missing_ok=True)
+
+
+def _listing_of(home: Path) -> Path:
+    return home.with_suffix(".listing")
+
+
 def read_manifest(path: Path) -> Fetched | None:
     """Read a manifest; None where there is none, or none that this version wrote."""
     try:

@@ -16,10 +16,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from vlmhyperbench.data.downloading import arrived_bytes, download_all, is_whole, stored_bytes, with_known_hash
-from vlmhyperbench.data.fetched import Fetched, manifest_of, read_manifest, record_fetched, used_at, write_manifest
+from vlmhyperbench.data.fetched import (
+    Fetched,
+    delete_manifest,
+    manifest_of,
+    read_listing,
+    read_manifest,
+    record_fetched,
+    used_at,
+    write_listing,
+    write_manifest,
+)
 from vlmhyperbench.data.repositories import Arrival, Repository, Source
 from vlmhyperbench.domain.cached_files import MADE, CachedFile
-from vlmhyperbench.errors import Conflict, NotFound
+from vlmhyperbench.errors import Conflict, NotFound, Unavailable
 from vlmhyperbench.storage.hashing import content_hash
 
 _HALF_BUILT = ".making"
@@ -59,6 +69,25 @@ class ModelCache:
         exact = [fetched for fetched in mine if fetched.commit == revision]
         named = sorted((fetched for fetched in mine if fetched.revision == revision), key=lambda each: each.fetched_at)
         return next(iter(exact or named[::-1]), None)
+
+    def look_up(self, source: Source, repo: str, revision: str) -> Repository:
+        """List the files of a repository; while its source does not answer, as it listed them last.
+
+        Raises:
+            VlmHyperBenchError: see `Source.look_up`; Unavailable only where nothing of this revision was fetched.
+        """
+        try:
+            return source.look_up(repo, revision)
+        except Unavailable:
+            fetched = self.get(repo, revision)
+            listed = read_listing(self._home_of(repo, fetched.commit)) if fetched is not None else None
+            if listed is None:
+                raise
+            return listed
+
+    def keep_listing(self, repository: Repository) -> None:
+        """Keep the listing of a repository of which files are in the cache."""
+        write_listing(self._home_of(repository.repo, repository.commit), repository)
 
     def path_of(self, file: CachedFile) -> Path:
         """Return where a file lies if it is in the cache."""
@@ -186,31 +215,36 @@ class ModelCache:
         """
         homes = (path for path in self._folder.glob("*/*") if path.is_dir() and path.parent != self.links)
         candidates = sorted(homes, key=lambda home: used_at(manifest_of(home)))  # unfinished downloads first
+        if size_bytes > 0 and self._lack(size_bytes, freed_bytes=sum(map(_bytes_in, candidates))):
+            candidates = []  # nothing is evicted in vain
         while size_bytes > 0 and (lack := self._lack(size_bytes)):
             if not candidates:
                 raise Conflict(
-                    f"There is no room for {repo}: {_size(size_bytes)} are needed, {lack}.",
+                    f"There is no room for {repo}: {size_text(size_bytes)} are needed, {lack}.",
                     cure="Remove models with `vlmhyperbench models remove`, free some space, raise "
                     "VLMHB_MODELS_MAX_BYTES, or set VLMHB_MODELS_DIR to a folder of a larger disk.",
                     code="no_room",
                 )
             _delete(candidates.pop(0))
 
-    def _lack(self, size_bytes: int) -> str | None:
-        """Say what prevents these bytes from being stored; None if nothing does."""
-        used = sum(map(stored_bytes, self._folder.rglob("*")))
+    def _lack(self, size_bytes: int, *, freed_bytes: int = 0) -> str | None:
+        """Say what prevents these bytes from being stored, once others are freed; None if nothing does."""
+        used = _bytes_in(self._folder) - freed_bytes
         if used + size_bytes > self._max_bytes:
-            return (
-                f"and the models in {self._folder} may take {_size(self._max_bytes)}, of which {_size(used)} are used"
-            )
-        free = shutil.disk_usage(self._folder).free
+            bound = size_text(self._max_bytes)
+            return f"and the models in {self._folder} may take {bound}, of which {size_text(used)} are used"
+        free = shutil.disk_usage(self._folder).free + freed_bytes
         if free < size_bytes + self._spare_bytes:
-            spare = _size(self._spare_bytes)
-            return f"and the disk of {self._folder} has {_size(free)} free, of which {spare} are kept free"
+            spare = size_text(self._spare_bytes)
+            return f"and the disk of {self._folder} has {size_text(free)} free, of which {spare} are kept free"
         return None
 
     def _home_of(self, repo: str, commit: str) -> Path:
         return self._folder / repo.replace("://", "/").replace("/", "--") / commit
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(map(stored_bytes, folder.rglob("*")))
 
 
 def _delete(home: Path) -> bool:
@@ -220,7 +254,7 @@ def _delete(home: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        manifest_of(home).unlink(missing_ok=True)
+        delete_manifest(home)
         shutil.rmtree(home, ignore_errors=True)
     return True
 
@@ -233,5 +267,6 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
         yield
 
 
-def _size(size_bytes: int) -> str:
+def size_text(size_bytes: int) -> str:
+    """Return a number of bytes as messages state it."""
     return f"{size_bytes / 2**30:.2f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.1f} MiB"

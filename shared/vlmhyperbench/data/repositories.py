@@ -26,6 +26,8 @@ TOKEN: Final = "HF_TOKEN"  # noqa: S105 - the name of a secret
 DATASETS: Final = "datasets/"
 """Beginning of the name of a repository that holds a dataset, as in its address; without it, it holds a model."""
 _TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})
+_INCONSISTENT: Final = "Consistency check failed"
+"""What huggingface_hub says of a download whose length is not the listed one."""
 _OF_THE_CONNECTION: Final = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
 
 OnBytes = Callable[[int], object]
@@ -50,6 +52,9 @@ class Arrival:
         """Count bytes that have arrived."""
         with self._lock:
             self.done += count
+
+    def announce(self, text: str) -> None:
+        """Hear what will be fetched; who shows it overrides this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +216,7 @@ class Hub:
         except OSError as error:
             if error.errno is not None and error.errno not in _OF_THE_CONNECTION:
                 raise  # a full disk or a missing permission: the machine's error, not the hub's
-            raise self._unreachable(repo) from error
+            raise (_other_length(repo) if _INCONSISTENT in str(error) else self._unreachable(repo)) from error
 
     def _as_ours(self, error: BaseException | None, repo: str, revision: str) -> VlmHyperBenchError:
         from huggingface_hub import errors
@@ -270,6 +275,14 @@ def offline(repo: str) -> Unavailable:
         f"{repo} is not fetched, and VLMHB_OFFLINE or HF_HUB_OFFLINE forbids it.",
         cure="Unset the variable, or use a model that `vlmhyperbench models list` shows as fetched.",
         code="hub_offline",
+    )
+
+
+def _other_length(repo: str) -> Unavailable:
+    return Unavailable(
+        f"The hub sends a file of {repo} that is longer or shorter than it lists.",
+        cure="Repeat the command. If it stays so, a proxy or a mirror sends something else, or the file was replaced.",
+        code="hub_unreachable",
     )
 
 

@@ -259,6 +259,11 @@ def needed_by(pipeline: PipelineTarget, asked: AskedModel) -> list[AskedModel]:
     ]
 
 
+def questioned(pipeline: PipelineTarget) -> list[ModelTarget | EndpointTarget]:
+    """Return the targets that are asked the question of a sample, and so get the examples of its prompt."""
+    return [asked.model.target for asked in asked_models(pipeline) if not needed_by(pipeline, asked)]
+
+
 def needed_stages(pipeline: PipelineTarget, stage: StageSpec, *, with_inner: bool) -> set[str]:
     """Return the stages whose answers a stage is made of; `with_inner`, those of the pipelines in it too."""
     wanted = set[str]()

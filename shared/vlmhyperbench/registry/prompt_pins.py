@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlmhyperbench.domain.pipelines import questioned
 from vlmhyperbench.domain.request_styles import TRANSLATES
 from vlmhyperbench.domain.scenarios import ScenarioSpec
 from vlmhyperbench.domain.selection import SamplingSpec
@@ -143,10 +144,10 @@ def check_examples(
     if prompt is None or prompt.few_shot is None:
         return
     why = ""
-    if isinstance(target, PipelineTarget):
-        why = "the stages of a pipeline are asked without any"
-    elif isinstance(target, ModelTarget) and target.request_style == TRANSLATES:
-        why = f"the model {target.model!r} translates one text, and takes no earlier turns"
+    targets = questioned(target) if isinstance(target, PipelineTarget) else [target]
+    translating = [each.model for each in targets if isinstance(each, ModelTarget) and each.request_style == TRANSLATES]
+    if translating:
+        why = f"the model {translating[0]!r} translates one text, and takes no earlier turns"
     elif scenario is not None and scenario.kind == "interactive":
         why = f"the scenario {scenario.name!r} has earlier turns of its own"
     if why:

@@ -114,6 +114,25 @@ def test_a_run_that_cannot_have_examples_is_refused(
     assert (error.field, bool(error.cure)) == (place, True)
 
 
+def test_a_pipeline_takes_examples_unless_a_model_that_is_asked_the_question_translates(tmp_path: Path) -> None:
+    first = "stages:\n- {id: read, type: single, model: m}\n"
+    later = "- {id: write, type: translate, model: g, input_from: read, source_language: de, target_language: en}\n"
+    files = {
+        **FILES,
+        "runs/r.yaml": None,
+        "experiments/e.yaml": None,
+        "models/g.yaml": RIGHT["models/m.yaml"] + "request_style: translategemma\n",
+        "pipelines/right.yaml": first + later,
+        "pipelines/wrong.yaml": "stages:\n" + later.replace("input_from: read, ", ""),
+    }
+    catalogue = load(tmp_path, files)
+    spec = _spec(catalogue, target={"pipeline": "right"})
+    assert spec.prompt.few_shot is not None
+    with pytest.raises(RegistryErrors) as raised:
+        _spec(catalogue, target={"pipeline": "wrong"})
+    assert ("task", True) in [(error.field, "translates one text" in error.message) for error in raised.value.errors]
+
+
 def test_a_function_has_the_examples_of_a_run(tmp_path: Path) -> None:
     catalogue = _catalogue(tmp_path)
     of_run = _spec(catalogue).prompt.few_shot

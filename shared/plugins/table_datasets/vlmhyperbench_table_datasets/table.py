@@ -79,7 +79,8 @@ class TableDataset:
             problems.append(f"{self._table.name}: no row has {', '.join(map(repr, sorted(map(str, absent))))}.")
         _refuse_rows(problems)
         if is_empty:
-            raise InvalidInput(f"{self._table.name} has no row{_of_split(self._split)}.", cure=_known(splits))
+            cure = did_you_mean(self._split or "", splits - {""}, nothing="Add rows.")
+            raise InvalidInput(f"{self._table.name} has no row{_of_split(self._split)}.", cure=cure)
 
     def _read_columns(self, mapped: Columns) -> Collection[str]:
         """Return the columns to read: those with a default may be missing, and without any column there are no rows."""
@@ -138,8 +139,3 @@ def _refuse_rows(problems: list[str]) -> None:
 
 def _of_split(split: str | None) -> str:
     return "" if split is None else f" of the split {split!r}"
-
-
-def _known(splits: set[str]) -> str:
-    named = sorted(splits - {""})
-    return f"It has the splits {', '.join(named)}." if named else "Add rows."

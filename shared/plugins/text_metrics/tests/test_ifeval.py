@@ -134,6 +134,21 @@ def test_what_cannot_be_checked_is_unscored_with_a_reason(about: JsonObject, pro
     assert measures.values == [1.0 if reason is None else None]
 
 
+def test_the_result_says_how_many_instructions_of_scored_samples_were_not_checked() -> None:
+    names: list[JsonValue] = [NO_COMMA, OTHER, "language:response_language"]
+    about: list[JsonObject] = [
+        {"instruction_id_list": names, "kwargs": [{}, {}, {}]},
+        {"instruction_id_list": [NO_COMMA], "kwargs": [{}]},
+        {"instruction_id_list": [OTHER], "kwargs": [{}]},
+    ]
+    measures = IfEval(profile="instruction_strict").measure(["a", "a,", "a"], [[]] * 3, metadata=about)
+    assert measures.statistics == {"correct": [1, 0, 0], "count": [1, 1, 0], "left_out": [2, 0, 0]}
+    assert measures.values == [1.0, 0.0, None]
+    prompts = IfEval().measure(["a", "a,", "a"], [[]] * 3, metadata=about)
+    assert prompts.values == [None, 0.0, None]
+    assert "left_out" not in prompts.statistics
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -49,7 +49,13 @@ class IfEval:
     | `change_case:english_lowercase` | the same | `unchecked_english_lowercase` |
 
     So 687 of the 834 instructions of the data are checked, and 405 of its 541 prompts have a value at prompt
-    level. **These numbers are not those of papers, which are over all prompts.**
+    level. **These numbers are not those of papers, which are over all prompts.** Every result says how many are left
+    out: at prompt level the other 136 prompts are its unscored samples, each with its reason; at instruction level the
+    statistic `left_out`, beside `correct` and `count`, sums the instructions of scored samples that were not checked,
+    and a sample of which none was checked is unscored.
+
+    langdetect, which could be seeded, is not used: its last release is of 2021, another detector would score other
+    languages than the authors' script, and the prompts that count sentences would be left out all the same.
 
     ## Bad input
 
@@ -86,7 +92,7 @@ class IfEval:
         return MetricDescription(
             name="ifeval",
             profile=self._profile,
-            version="1.1.0",
+            version="1.2.0",
             title=f"IFEval, {self._profile.replace('_', ' level, ')}",
             kind="text",
             unit="1",
@@ -111,6 +117,8 @@ class IfEval:
         about = metadata if metadata is not None else [{}] * len(predictions)
         judged = [self._judged(answer, own) for answer, own in zip(predictions, about, strict=True)]
         counts = [(0, 0) if isinstance(own, str) else (sum(own), len(own)) for own in judged]
+        given = [len(texts_of(own, "instruction_id_list")) for own in about]
+        left_out = [float(size - count) if count else 0.0 for size, (_, count) in zip(given, counts, strict=True)]
         if self._is_of_prompts:
             counts = [(int(right == count), 1) if count else (0, 0) for right, count in counts]
         return Measures(
@@ -119,6 +127,7 @@ class IfEval:
             statistics={
                 "correct": [float(right) for right, _ in counts],
                 "count": [float(count) for _, count in counts],
+                **({} if self._is_of_prompts else {"left_out": left_out}),
             },
         )
 
