@@ -13,8 +13,8 @@ import { LabelsCell } from './LabelsCell';
 import { type Listed, ranFor } from './listed';
 
 export interface Selection {
-  ids: ReadonlyMap<string, Listed>;
-  toggle: (run: Listed) => void;
+  ids: ReadonlySet<string>;
+  toggle: (id: string) => void;
 }
 
 /** Rows of lists have this many characters of a reason. */
@@ -166,7 +166,7 @@ export function RunsTable({ runs, label, selection, current }: Props) {
           type="checkbox"
           className="check"
           checked={selection.ids.has(run.id)}
-          onChange={() => selection.toggle(run)}
+          onChange={() => selection.toggle(run.id)}
           aria-label={`Choose ${run.name}`}
         />
       ),
