@@ -17,7 +17,7 @@ from tests.support.builders import Shard, add_run, add_shard, chunk_frame, new_f
 from vlmhyperbench.data import manifest
 from vlmhyperbench.data.images import ImageInfo
 from vlmhyperbench.data.manifest import ManifestSample
-from vlmhyperbench.db import manifests, measures
+from vlmhyperbench.db import manifests, measures, runs
 from vlmhyperbench.db.appending import append
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
@@ -38,14 +38,15 @@ async def answered_run(
     right: Sequence[bool],
     project: str = "default",
     events: int = 2,
+    later: int = 0,
 ) -> UUID:
-    """Make a run whose sample n was answered with text n, or failed where that is None."""
+    """Make a run whose sample n was answered with text n, or failed where that is None; `later` more are not yet."""
     async with api.database.transaction() as session:
         metric = MetricSpec(name="exact_match", profile="v1", version="1.0.0", class_path="exact_match")
         spec = run_spec().model_copy(update={"metrics": (metric,)})
         run = await add_run(session, spec=spec, project_id=project)
         shard = await add_shard(session, run=run, end=len(answers))
-        await _add_manifest(session, api, shard, len(answers))
+        await _add_manifest(session, api, shard, len(answers) + later)
         texts = [text or "" for text in answers]
         chunk = store_chunk(
             api.storage, folder, chunk_frame(texts, events=events), run_id=run.id, claim_id=shard.claim_id, no=0
@@ -57,6 +58,18 @@ async def answered_run(
         await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=rows)
         await _add_measures(session, api, shard, answers, right)
     return run.id
+
+
+async def answer_more(api: Served, folder: Path, run_id: UUID, answers: Sequence[str], *, first: int) -> None:
+    """Add the answers of another shard of a run, from the sample `first` on."""
+    ordinals = [first + place for place in range(len(answers))]
+    async with api.database.transaction() as session:
+        run = await runs.get(session, run_id)
+        shard = await add_shard(session, run=run, start=first, end=first + len(answers))
+        frame = chunk_frame(list(answers), ordinals=ordinals)
+        chunk = store_chunk(api.storage, folder, frame, run_id=run_id, claim_id=shard.claim_id, no=0)
+        rows = [new_fact(ordinal, row=place) for place, ordinal in enumerate(ordinals)]
+        await append(session, job_id=shard.job_id, claim_id=shard.claim_id, chunk=chunk, rows=rows)
 
 
 async def _add_manifest(session: AsyncSession, api: Served, shard: Shard, samples: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tests.api.conftest import Served, serving
-from tests.api.sample_runs import IMAGE, answered_run
+from tests.api.sample_runs import IMAGE, answer_more, answered_run
 from vlmhyperbench.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +53,48 @@ async def test_pages_of_samples_hold_each_once(api: Served, run_id: UUID, path: 
     second = (await api.http.get(f"/runs/{run_id}/samples", params={**params, "cursor": first["next"]})).json()
     rows = [*first["items"], *second["items"]]
     assert ([row["id"] for row in rows], second["next"]) == ([f"1.{number}" for number in range(6)], None)
+
+
+@pytest.mark.parametrize(
+    ("order", "begins", "goes_on"),
+    [
+        ("text", ["1.4", "1.1", "1.3"], ["1.2", "1.7", "1.8", "1.0"]),
+        ("-text", ["1.0", "1.2", "1.3"], ["1.1", "1.6", "1.4"]),
+        (None, ["1.0", "1.1", "1.2"], ["1.3", "1.4", "1.6", "1.7", "1.8"]),
+    ],
+)
+async def test_samples_that_come_between_two_pages_double_none(
+    api: Served, tmp_path: Path, order: str | None, begins: list[str], goes_on: list[str]
+) -> None:
+    answers = ["zero", "one", "two", "three", MARKUP, None]
+    run_id = await answered_run(api, tmp_path, answers, right=[True] * 6, later=3)
+    params = {"where": "outcome=answered", **({"order": order} if order else {})}
+    first = (await api.http.get(f"/runs/{run_id}/samples", params={**params, "limit": 3})).json()
+    await answer_more(api, tmp_path, run_id, ["able", "yes", "zebra"], first=6)
+    second = (await api.http.get(f"/runs/{run_id}/samples", params={**params, "cursor": first["next"]})).json()
+    assert [[row["id"] for row in page["items"]] for page in (first, second)] == [begins, goes_on]
+    assert (first["matching"], second["matching"], second["next"]) == (5, 8, None)
+
+
+@pytest.mark.parametrize("order", ["value", "-value", "is_wrong", "-is_wrong", "key", "error_code", "-latency_ms"])
+async def test_pages_in_any_order_are_the_list_cut_in_parts(api: Served, run_id: UUID, order: str) -> None:
+    whole = await _ids(api, run_id, order=order)
+    seen, cursor = list[str](), ""
+    while len(seen) < len(whole):
+        params = {"order": order, "limit": 1, "cursor": cursor}
+        page = (await api.http.get(f"/runs/{run_id}/samples", params=params)).json()
+        seen += [row["id"] for row in page["items"]]
+        cursor = page["next"] or ""
+    assert (seen, cursor) == (whole, "")
+
+
+async def test_a_cursor_of_another_order_is_refused(api: Served, run_id: UUID) -> None:
+    place = (await api.http.get(f"/runs/{run_id}/samples", params={"order": "key", "limit": 1})).json()["next"]
+    forged = json.loads(base64.urlsafe_b64decode(place)) | {"order": "latency_ms"}
+    wrong = base64.urlsafe_b64encode(json.dumps(forged).encode()).decode()
+    for order, cursor in (("value", place), (None, place), ("latency_ms", wrong)):
+        params = {"cursor": cursor, "where": "id=*", **({"order": order} if order else {})}
+        assert (await api.http.get(f"/runs/{run_id}/samples", params=params)).status_code == 422
 
 
 @pytest.mark.parametrize("first_page_is_of", ["database", "table"])

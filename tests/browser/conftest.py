@@ -14,7 +14,7 @@ from tests.support.processes import PATIENCE_S
 from tests.support.stack import Stack
 from vlmhyperbench.cli.stack import page_link
 
-_ARGUMENTS = (
+ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 )
@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("There is no chromium: apt-get install --no-install-recommends chromium")
     expect.set_options(timeout=PATIENCE_S * 1000)  # a busy machine is slow, not wrong
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS), timeout=PATIENCE_S * 1000)
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS), timeout=PATIENCE_S * 1000)
         expect.set_options(timeout=PATIENCE_S * 1000)  # by default five seconds, which a busy machine exceeds
         yield browser
         browser.close()

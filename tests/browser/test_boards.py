@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,6 +15,8 @@ from tests.browser.test_dashboard import Dashboard, _watch, dashboard, faults
 from tests.support.processes import PATIENCE_S
 from vlmhyperbench.client import Client
 from vlmhyperbench.errors import Denied
+from vlmhyperbench.exchange.answers import AnswersFile, ImportedAnswer, write_answers
+from vlmhyperbench.wire.answers import RunImport
 
 __all__ = ["dashboard", "faults"]
 
@@ -86,6 +90,35 @@ def test_chosen_runs_are_compared_and_run_again_only_after_a_question(
         dashboard.stack.wait(newest.id)
 
 
+def test_what_is_chosen_is_in_the_address_also_where_filters_hide_it(
+    browser: Browser, dashboard: Dashboard, faults: list[str]
+) -> None:
+    with opened(browser, dashboard, "/runs", faults) as page:
+        page.get_by_label("Choose second").first.check()
+        page.get_by_label("Choose first").first.check()
+        toolbar = page.get_by_role("toolbar", name="Chosen runs")
+        expect(toolbar).to_contain_text("2 chosen")
+        page.get_by_label("Filter by name, target, task, note or tag").press_sequentially("second")
+        expect(page.get_by_label("Choose first")).to_have_count(0)
+        expect(page.get_by_label("Filter by name, target, task, note or tag")).to_be_focused()
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        expect(toolbar).to_contain_text("2 chosen")
+        expect(page.get_by_label("Choose second").first).to_be_checked()
+        toolbar.get_by_role("link", name="Compare 2").click()
+        expect(page.get_by_text("Paired: the same samples")).to_be_visible()
+        page.goto(f"{dashboard.url}/runs?chosen={uuid4()},{dashboard.run}")
+        expect(toolbar).to_contain_text("1 chosen, and 1 that is not there")
+        toolbar.get_by_role("button", name="Clear").click()
+        expect(toolbar).to_have_count(0)
+        assert "chosen" not in page.url
+        page.goto(f"{dashboard.url}/leaderboard?task={TASK}")
+        page.get_by_role("checkbox").first.check()
+        page.reload()
+        expect(page.get_by_role("checkbox").first).to_be_checked()
+
+
 def test_the_leaderboard_leads_to_a_comparison_whose_gate_is_checked(
     browser: Browser, dashboard: Dashboard, faults: list[str]
 ) -> None:
@@ -115,6 +148,30 @@ def test_a_task_of_which_no_run_has_succeeded_is_named(browser: Browser, dashboa
         expect(page.get_by_role("region", name="Ranks", exact=True)).to_be_visible()
 
 
+def test_a_metric_without_a_value_leaves_the_choice_of_others(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path
+) -> None:
+    answers = [ImportedAnswer(key="1", question="What is it?", references=(), text="a receipt")]
+    path = tmp_path / "answers.jsonl"
+    write_answers(path, AnswersFile(answers=answers, format="lm-eval", tool=None, model="m", task=None, decoding={}))
+    file = dashboard.stack.client.upload_answers(path.read_bytes())
+    imported = dashboard.stack.client.runs.import_(RunImport(answers=file.sha256, metrics=("exact_match",)))
+    run = dashboard.stack.wait(imported.id)
+    assert (run.state, [score.value for score in run.headline.scores]) == ("SUCCEEDED", [None])
+    for address in (f"/leaderboard?task={TASK}&metric=anls", f"/leaderboard?task={run.task}"):
+        with opened(browser, dashboard, address, []) as page:
+            expect(page.get_by_role("alert")).to_be_visible()
+            metric = page.get_by_label("Metric", exact=True)
+            expect(metric).to_be_enabled()
+            metric.select_option("exact_match")
+            assert "metric=exact_match" in page.url
+            expect(metric).to_be_enabled()
+            if run.task in address:
+                expect(page.get_by_role("alert")).to_contain_text("exact_match")
+                page.get_by_label("Task", exact=True).select_option(TASK)
+            expect(page.get_by_role("region", name="Ranks", exact=True)).to_be_visible()
+
+
 def test_a_wrong_policy_is_refused_with_its_line(browser: Browser, dashboard: Dashboard) -> None:
     gate = "rules%3A%0A-%20parity%3A%20same_text%0A%20%20mim%3A%201%0A"
     address = f"/compare?runs={dashboard.run},{dashboard.second}&gate={gate}"
@@ -131,6 +188,13 @@ def test_a_figure_of_any_two_columns_is_built_and_bounded(
         page.get_by_label("Up", exact=True).select_option("metrics.exact_match")
         table = page.get_by_role("region", name="Table of the figure")
         expect(table.get_by_text("on the front").first).to_be_visible()
+        page.get_by_label("Up", exact=True).select_option("priority")
+        expect(page.get_by_text("Its direction is not known: more is taken to be better.")).to_be_visible()
+        page.get_by_role("radiogroup", name="Which end of the axis up is good").get_by_text("less is better").click()
+        expect(page.get_by_text("Its direction is not known: this is your choice.")).to_be_visible()
+        assert "ygoal=lower" in page.url
+        page.get_by_label("Up", exact=True).select_option("metrics.exact_match")
+        expect(page.get_by_text("Its direction is not known")).to_have_count(0)
         page.get_by_label("Bound another column").select_option("output_tokens_per_s")
         thumb = page.get_by_label("Lower bound of output tokens per s")
         expect(thumb).to_be_visible()

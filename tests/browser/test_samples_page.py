@@ -122,6 +122,22 @@ def test_filters_are_in_the_address_and_lead_to_their_own_neighbours(browsed: Br
     expect(page.get_by_role("alert")).to_contain_text("nothing")
 
 
+def test_groups_and_searched_values_are_in_the_address(browsed: Browsed, page: Page) -> None:
+    page.goto(f"{browsed.url}/runs/{browsed.right}")
+    card = page.get_by_role("region", name="Exact match", exact=True)
+    card.get_by_role("radiogroup").get_by_text("field").click()
+    expect(card.get_by_role("columnheader", name="field")).to_be_visible()
+    page.reload()
+    expect(card.get_by_role("columnheader", name="field")).to_be_visible()
+    assert "by=field" in page.url
+    page.goto(f"{browsed.url}/runs/{browsed.measured}?tab=configuration")
+    values = page.get_by_role("region", name="Configuration", exact=True).get_by_role("row")
+    page.get_by_label("Filter: Configuration").press_sequentially("decoding.temperature")
+    expect(values).to_have_count(2)
+    page.reload()
+    expect(values).to_have_count(2)
+
+
 def test_a_megabyte_of_markup_is_cut_and_shown_whole_as_text(browsed: Browsed, page: Page) -> None:
     page.goto(f"{browsed.url}/runs/{browsed.worse}/samples/1.4")
     answer = page.get_by_role("region", name="Answer", exact=True)

@@ -39,7 +39,7 @@ WholeNumber = Annotated[int, BeforeValidator(_digits)]
 """A number in a query."""
 PageLimit = Annotated[WholeNumber, Query(ge=1, le=500, description="Rows of a page.")]
 CursorText = Annotated[
-    str | None, Query(max_length=500, pattern=r"^[A-Za-z0-9_=-]*$", description="`next` of the page before.")
+    str | None, Query(max_length=2000, pattern=r"^[A-Za-z0-9_=-]*$", description="`next` of the page before.")
 ]
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
 
 from vlmhyperbench.db import runs, tallies
 from vlmhyperbench.db.engine import Database
@@ -53,13 +52,14 @@ _SHOWN = (
 )
 
 
-class _Offset(BaseModel):
-    """Number of rows before the next page, of the rows that pass the same filters in the same order."""
+class _Place(Position):
+    """Position of the last row of a page that is ordered by a column, with its value there.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    A run that goes on has more rows before the next page; none of those that are shown comes again.
+    """
 
-    offset: int = Field(ge=0, lt=2**31)
     order: str
+    value: int | float | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +106,8 @@ async def list_samples(
     if selection.is_plain and baseline is None:
         return _in_order_of_table(table, limit=limit, cursor=cursor)
     rows = await asyncio.to_thread(select, table, selection)
-    name = selection.order.text if selection.order else ""
-    after = read_cursor(cursor, _Offset)
-    if after is not None and after.order != name:
-        raise InvalidInput("The cursor is of a list in another order.", cure="Begin without a cursor.")
-    first = after.offset if after else 0
-    page = rows.slice(first, limit)
-    is_last = first + page.height >= rows.height
-    offset = None if is_last else _Offset(offset=first + page.height, order=name)
-    return _page(table, page, matching=rows.height, following=offset)
+    rest = _rest(table, rows, selection.order, cursor)
+    return _page(table, rest, limit=limit, matching=rows.height, order=selection.order)
 
 
 @router.get("/{run_id}/sample-groups")
@@ -185,15 +178,34 @@ def _in_order_of_table(table: SampleTable, *, limit: int, cursor: str | None) ->
 
     A table may be built, or dropped, between two pages of one list.
     """
-    after = read_cursor(cursor, Position)
-    rows = table.frame if after is None else table.after(after.phase, after.ordinal)
-    page = rows.head(limit)
-    last = None if page.height == rows.height else page.row(-1, named=True)
-    position = None if last is None else Position(phase=last["phase"], ordinal=last["ordinal"])
-    return _page(table, page, matching=table.frame.height, following=position)
+    rest = _rest(table, table.frame, None, cursor)
+    return _page(table, rest, limit=limit, matching=table.frame.height, order=None)
 
 
-def _page(table: SampleTable, page: Any, *, matching: int, following: Position | _Offset | None) -> SamplePage:
+def _rest(table: SampleTable, rows: Any, order: Order | None, cursor: str | None) -> Any:
+    """Return the rows of a selection that come after the place of a cursor."""
+    if order is None:
+        after = read_cursor(cursor, Position)
+        return rows if after is None else table.after(rows, after.phase, after.ordinal)
+    place = read_cursor(cursor, _Place)
+    if place is None:
+        return rows
+    if place.order != order.text:
+        raise InvalidInput("The cursor is of a list in another order.", cure="Begin without a cursor.")
+    return table.after(rows, place.phase, place.ordinal, order, place.value)
+
+
+def _page(table: SampleTable, rest: Any, *, limit: int, matching: int, order: Order | None) -> SamplePage:
+    page = rest.head(limit)
+    following = None
+    if page.height < rest.height:
+        last = page.row(-1, named=True)
+        position = {"phase": last["phase"], "ordinal": last["ordinal"]}
+        following = (
+            Position.model_validate(position)
+            if order is None
+            else _Place.model_validate({**position, "order": order.text, "value": table.sorted_by(last, order)})
+        )
     return SamplePage(
         items=[_row(row, table.groups) for row in page.iter_rows(named=True)],
         next=None if following is None else write_cursor(following),

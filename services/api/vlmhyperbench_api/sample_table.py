@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,8 +21,12 @@ from vlmhyperbench.scoring.metrics import NO_HOSTS, open_stored
 from vlmhyperbench_sdk.protocols import Metric
 from vlmhyperbench_sdk.suggestions import did_you_mean
 
+Value = int | float | str | None
+
 _TEXT_CHARACTERS = 4_000
 """Characters of each question and answer that are searched."""
+_SORTED_CHARACTERS = 100
+"""Characters of a text that give it its place in an order, so that a cursor holds them."""
 _NS_PER_MS = 1e6
 _PAIR = ("key", "repeat")
 
@@ -44,10 +49,33 @@ class SampleTable:
         places = self.frame.select(pl.arg_where(pl.col("id") == sample_id)).to_series()
         return int(places[0]) if len(places) else None
 
-    def after(self, phase: int, ordinal: int) -> pl.DataFrame:
-        """Return the rows after a place in the order of the run."""
-        is_later = (pl.col("phase") == phase) & (pl.col("ordinal") > ordinal)
-        return self.frame.filter((pl.col("phase") > phase) | is_later)
+    def after(
+        self, rows: pl.DataFrame, phase: int, ordinal: int, order: Order | None = None, value: Value = None
+    ) -> pl.DataFrame:
+        """Return the rows of a selection after a place in its order, of which `value` is the one it is ordered by.
+
+        Raises:
+            InvalidInput: the column has no such values.
+        """
+        is_later = (pl.col("phase") > phase) | ((pl.col("phase") == phase) & (pl.col("ordinal") > ordinal))
+        if order is None:
+            return rows.filter(is_later)
+        column = self._sortable(order.column)
+        if value is None:
+            return rows.filter(column.is_null() & is_later)
+        is_text = self.frame.schema[order.column] == pl.String
+        if is_text != isinstance(value, str):
+            raise InvalidInput("The cursor is not one that this list gave.", cure="Begin without a cursor.")
+        place = pl.lit(value)
+        is_beyond = column < place if order.is_descending else column > place
+        return rows.filter(is_beyond | ((column == place) & is_later) | column.is_null())
+
+    def sorted_by(self, row: Mapping[str, Any], order: Order) -> Value:
+        """Return the value by which a row has its place in an order."""
+        value: Value = row[order.column]
+        if isinstance(value, str):
+            return value[:_SORTED_CHARACTERS]
+        return int(value) if isinstance(value, bool) else value
 
     def matching(self, conditions: Sequence[Condition], words: Sequence[str]) -> pl.DataFrame:
         """Return the rows that pass all filters and contain all words, in their order.
@@ -60,16 +88,15 @@ class SampleTable:
         return self.frame.filter(*where) if where else self.frame
 
     def ordered(self, rows: pl.DataFrame, order: Order | None) -> pl.DataFrame:
-        """Order rows; equal values stay in the order of the run, and rows without a value come last.
+        """Order rows, texts by their beginning; equal values stay in the order of the run, no value comes last.
 
         Raises:
             InvalidInput: there is no such column.
         """
         if order is None:
             return rows
-        return rows.sort(
-            self._known(order.column), descending=order.is_descending, nulls_last=True, maintain_order=True
-        )
+        by = self._sortable(order.column)
+        return rows.sort(by, descending=order.is_descending, nulls_last=True, maintain_order=True)
 
     def against(self, baseline: SampleTable) -> SampleTable:
         """Return the table with the column `flip`: each answer against the baseline's answer to the same sample."""
@@ -89,6 +116,13 @@ class SampleTable:
         frame = self.frame.drop("flip").join(first, on=list(_PAIR), how="left", maintain_order="left")
         frame = frame.with_columns(flip.alias("flip")).drop("_baseline_wrong")
         return SampleTable(frame=frame, groups=self.groups, metrics=self.metrics)
+
+    def _sortable(self, name: str) -> pl.Expr:
+        """Return the expression by which rows are ordered: numbers, and the beginning of texts."""
+        column, kind = pl.col(self._known(name)), self.frame.schema[name]
+        if kind == pl.String:
+            return column.str.slice(0, _SORTED_CHARACTERS)
+        return column.cast(pl.Int8) if kind == pl.Boolean else column
 
     def _known(self, name: str) -> str:
         if name not in self.frame.columns or name in _HIDDEN:

@@ -14,15 +14,13 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { openFeed } from './api/live';
 import { adoptToken, onSignIn } from './api/session';
-import { newQueries } from './app/queries';
 import { theme } from './app/theme';
-import { router } from './routes';
+import { queries, router } from './routes';
 
 adoptToken();
-const queries = newQueries();
 openFeed(queries);
 onSignIn(() => void queries.refetchQueries());
-// Most go from the first page to the runs, whose code is read while nothing else is to be done.
+// Most go from the first page to the runs, whose code and first rows are read while nothing else is to be done.
 window.addEventListener('load', () => window.requestIdleCallback?.(() => void router.preloadRoute({ to: '/runs' })));
 
 const place = document.getElementById('root');

@@ -1,5 +1,6 @@
 /** The routes: a page is a folder of pages/ with a route.ts, and one line here. */
 import { createRouter } from '@tanstack/react-router';
+import { newQueries } from './app/queries';
 import { Fault, root } from './app/root';
 import { compare } from './pages/compare/route';
 import { experiment } from './pages/experiment/route';
@@ -42,8 +43,11 @@ const routes = root.addChildren([
   settings,
 ]);
 
+export const queries = newQueries();
+
 export const router = createRouter({
   routeTree: routes,
+  context: { queries },
   defaultPreload: 'intent',
   defaultErrorComponent: Fault,
   defaultPendingComponent: () => <Loading what="the page" />,

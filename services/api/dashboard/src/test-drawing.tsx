@@ -20,7 +20,7 @@ export function draw(route: AnyRoute, page: RouteComponent, address: string, que
   root.update({ component: Outlet });
   route.update({ component: page });
   const history = createMemoryHistory({ initialEntries: [address] });
-  const router = createRouter({ routeTree: root.addChildren([route]), history });
+  const router = createRouter({ routeTree: root.addChildren([route]), history, context: { queries } });
   render(
     <MantineProvider>
       <QueryClientProvider client={queries}>

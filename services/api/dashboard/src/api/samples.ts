@@ -1,7 +1,8 @@
 /** Query options of samples: lists by filters, one in full, its answer in a baseline, and counts for filters. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { equals, type SampleSearch } from '../pages/run/selection';
+import type { SampleSearch } from '../pages/run/selection';
 import { api, body, type Schemas } from './client';
+import { equals } from './filters';
 import { isOpen } from './queries';
 
 export type SampleRow = Schemas['SampleRow'];
@@ -85,7 +86,7 @@ export const baselinesQuery = (task: string) =>
     queryFn: ({ signal }) =>
       body(
         api.GET('/api/v1/runs/rows', {
-          params: { query: { where: ['state=SUCCEEDED,PARTIAL', `task=${task}`], limit: 100 } },
+          params: { query: { where: ['state=SUCCEEDED,PARTIAL', equals('task', task)], limit: 100 } },
           signal,
         }),
       ),

@@ -1,10 +1,10 @@
 /** The palette: type to find a page or a run, from every page by Ctrl K. */
 import { createSpotlight, Spotlight, type SpotlightActionData } from '@mantine/spotlight';
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Search } from 'lucide-react';
 import { useMemo, useState } from 'react';
-import { runsQuery } from '../api/queries';
+import { rowsQuery } from '../api/listing';
 import { shortId } from '../ui/format';
 import { NAVIGATION, PLACES } from './navigation';
 
@@ -14,7 +14,7 @@ export const openPalette = actions.open;
 export function Palette() {
   const navigate = useNavigate();
   const [isOpen, setIsOpen] = useState(false);
-  const runs = useInfiniteQuery({ ...runsQuery({}), enabled: isOpen });
+  const runs = useQuery({ ...rowsQuery({}), enabled: isOpen });
   const found = useMemo<SpotlightActionData[]>(() => {
     const pages = NAVIGATION.map(({ label, to, icon: Icon }) => ({
       id: to,
@@ -30,8 +30,7 @@ export function Palette() {
       leftSection: <Icon size={16} aria-hidden="true" />,
       onClick: () => void navigate({ to, search }),
     }));
-    const known = (runs.data?.pages ?? []).flatMap((page) => page.items);
-    const rows = known.map((run) => ({
+    const rows = (runs.data?.items ?? []).map((run) => ({
       id: run.id,
       label: run.name,
       description: `${run.target} · ${run.task} · ${run.state.toLowerCase()} · ${shortId(run.id)}`,

@@ -1,9 +1,15 @@
 /** The root of the routes: the shell around every page, and what is shown for wrong addresses and faults of a page. */
 import { Button } from '@mantine/core';
-import { createRootRoute, type ErrorComponentProps, Link, useRouter } from '@tanstack/react-router';
+import type { QueryClient } from '@tanstack/react-query';
+import { createRootRouteWithContext, type ErrorComponentProps, Link, useRouter } from '@tanstack/react-router';
 import { Shell } from './Shell';
 
-export const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
+/** What routes read before their page is drawn. */
+interface Context {
+  queries: QueryClient;
+}
+
+export const root = createRootRouteWithContext<Context>()({ component: Shell, notFoundComponent: NotFound });
 
 export function NotFound() {
   return (

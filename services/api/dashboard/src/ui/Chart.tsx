@@ -51,7 +51,8 @@ export function Chart({ data, layout, alt, height = 240 }: Props) {
     const observer = new ResizeObserver(() => {
       if (element.querySelector('.main-svg') === null || element.offsetParent === null) return;
       void import('plotly.js-basic-dist-min')
-        .then(({ default: plotly }) => plotly.Plots.resize(element))
+        // Drawn again: a legend that has more or fewer lines than before stays where it was, over the points.
+        .then(({ default: plotly }) => plotly.Plots.resize(element).then(() => plotly.redraw(element)))
         .catch(setError);
     });
     observer.observe(element);

@@ -1,9 +1,7 @@
 /** Values with where each was written: a table that is filtered by path, value or origin. */
-import { TextInput } from '@mantine/core';
-import { Search } from 'lucide-react';
-import { useState } from 'react';
 import { count } from './format';
 import { Scroll } from './Scroll';
+import { SearchField } from './SearchField';
 
 export interface Written {
   path: string;
@@ -11,22 +9,22 @@ export interface Written {
   origin: string;
 }
 
-export function Origins({ values, label }: { values: readonly Written[]; label: string }) {
-  const [q, setQ] = useState('');
+interface Props {
+  values: readonly Written[];
+  label: string;
+  /** The words of the address by which values are filtered. */
+  find: string | undefined;
+  change: (find: string | undefined) => void;
+}
+
+export function Origins({ values, label, find = '', change }: Props) {
   const shown = values.filter(({ path, value, origin }) =>
-    `${path} ${JSON.stringify(value)} ${origin}`.toLowerCase().includes(q.toLowerCase()),
+    `${path} ${JSON.stringify(value)} ${origin}`.toLowerCase().includes(find.toLowerCase()),
   );
   return (
     <>
       <div className="filters">
-        <TextInput
-          size="xs"
-          aria-label={`Filter: ${label}`}
-          placeholder="Path, value or origin"
-          leftSection={<Search size={13} aria-hidden="true" />}
-          value={q}
-          onChange={(event) => setQ(event.currentTarget.value)}
-        />
+        <SearchField label={`Filter: ${label}`} placeholder="Path, value or origin" value={find} change={change} />
         <span className="sub">
           {count(shown.length)} of {count(values.length)} values
         </span>

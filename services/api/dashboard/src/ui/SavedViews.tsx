@@ -83,10 +83,11 @@ function Item({ view, open, remove }: { view: SavedView; open: () => void; remov
   );
 }
 
-/** The query of an address without the place in the list, which means nothing another day. */
+/** The query of an address without the place in the list and what is chosen there, which mean nothing another day. */
 export function searchOf(search: string): string {
   const query = new URLSearchParams(search);
   query.delete('cursor');
+  query.delete('chosen');
   return query.toString();
 }
 

@@ -13,6 +13,7 @@ declare module 'plotly.js-basic-dist-min' {
       config: Record<string, unknown>,
     ): Promise<unknown>;
     purge(element: HTMLElement): void;
+    redraw(element: HTMLElement): Promise<unknown>;
     Plots: { resize(element: HTMLElement): Promise<unknown> };
   }
   const plotly: Plotly;

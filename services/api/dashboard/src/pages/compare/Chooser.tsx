@@ -1,7 +1,9 @@
 /** Choose what is compared: the baseline first, then the runs of the same task. */
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { isOpen, type Run, runsQuery } from '../../api/queries';
+import { equals } from '../../api/filters';
+import { type RunRow, rowsQuery } from '../../api/listing';
+import { ENDED } from '../../api/queries';
 import { Ago } from '../../ui/Ago';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
@@ -9,19 +11,32 @@ import { Scroll } from '../../ui/Scroll';
 import { StateBadge } from '../../ui/StateBadge';
 
 export function Chooser({ chosen }: { chosen: readonly string[] }) {
-  const query = useInfiniteQuery(runsQuery({}));
+  const [id] = chosen;
+  const baseline = useQuery({ ...rowsQuery({ where: [equals('id', id ?? '')], limit: 1 }), enabled: id !== undefined });
+  if (id === undefined) return <Choice first={undefined} />;
   return (
-    <Loaded query={query} what="runs">
-      {({ pages }) => <Choice runs={pages.flatMap((page) => page.items)} baseline={chosen[0]} />}
+    <Loaded query={baseline} what="the baseline">
+      {({ items }) => <Choice first={items[0]} />}
     </Loaded>
   );
 }
 
-function Choice({ runs, baseline }: { runs: readonly Run[]; baseline: string | undefined }) {
-  const first = runs.find((run) => run.id === baseline);
-  const shown = runs.filter(
-    (run) => !isOpen(run) && run.headline && (first === undefined || (run.task === first.task && run.id !== first.id)),
+function Choice({ first }: { first: RunRow | undefined }) {
+  const where = [equals('state', ...ENDED), ...(first ? [equals('task', first.task)] : [])];
+  const query = useQuery(rowsQuery({ where }));
+  return (
+    <Loaded query={query} what="runs">
+      {({ items }) => <Table runs={items.filter((run) => run.id !== first?.id && hasResults(run))} first={first} />}
+    </Loaded>
   );
+}
+
+/** Whether a run has a report, from which it is compared. */
+function hasResults(run: RunRow): boolean {
+  return run.score !== null || run.latency_p50_ms !== null;
+}
+
+function Table({ runs: shown, first }: { runs: readonly RunRow[]; first: RunRow | undefined }) {
   if (shown.length === 0) {
     return (
       <Empty title={first ? `No other run of ${first.task} has ended` : 'No run has ended'}>

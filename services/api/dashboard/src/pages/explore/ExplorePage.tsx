@@ -1,5 +1,5 @@
 /** Any two numbers of all runs against each other: goals, bounds, the Pareto front, and the table behind. */
-import { NativeSelect, SegmentedControl, TextInput } from '@mantine/core';
+import { NativeSelect, SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useMemo } from 'react';
@@ -10,8 +10,9 @@ import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
 import { type Plotted, PointsChart } from '../../ui/PointsChart';
 import { SavedViews } from '../../ui/SavedViews';
+import { SearchField } from '../../ui/SearchField';
 import { useTitle } from '../../ui/useTitle';
-import { defaultAxes, endsOf, goalOf } from './axes';
+import { defaultAxes, endsOf, goalOf, noteOf } from './axes';
 import { PointsTable } from './PointsTable';
 import { type ExploreSearch, explore as route } from './route';
 import { Sliders } from './Sliders';
@@ -33,11 +34,11 @@ function Builder({ columns }: { columns: readonly Column[] }) {
   const names = useMemo(() => columns.map((column) => column.name), [columns]);
   const search = route.useSearch();
   const navigate = useNavigate({ from: '/explore' });
-  const go = (change: Partial<ExploreSearch>) =>
-    void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  const go = (change: { [Key in keyof ExploreSearch]?: ExploreSearch[Key] | undefined }) =>
+    void navigate({ search: (old) => ({ ...old, ...change }) as ExploreSearch, replace: true, resetScroll: false });
   const usual = defaultAxes(names);
   const [x, y] = [search.x ?? usual.x ?? '', search.y ?? usual.y ?? ''];
-  const goals: [Goal, Goal] = [search.xgoal ?? goalOf(x, columns), search.ygoal ?? goalOf(y, columns)];
+  const goals = [goalOf(x, columns, search.xgoal), goalOf(y, columns, search.ygoal)];
   const known = useMemo(() => new Set(names), [names]);
   const [xEnds, yEnds] = [endsOf(x, known), endsOf(y, known)];
   const where = search.where ?? [];
@@ -48,12 +49,11 @@ function Builder({ columns }: { columns: readonly Column[] }) {
     <>
       <div className="page-head">
         <h1>Explore</h1>
-        <TextInput
-          size="xs"
-          aria-label="Words in name, target, task or tags"
+        <SearchField
+          label="Words in name, target, task or tags"
           placeholder="Name, target, task or tag"
-          value={search.q ?? ''}
-          onChange={(event) => go({ q: event.currentTarget.value || undefined } as Partial<ExploreSearch>)}
+          value={search.q}
+          change={(q) => go({ q })}
         />
         <SavedViews page="explore" />
       </div>
@@ -62,14 +62,14 @@ function Builder({ columns }: { columns: readonly Column[] }) {
           label="Across"
           column={x}
           columns={columns}
-          goal={goals[0]}
+          chosen={search.xgoal}
           change={(column, goal) => go({ x: column, xgoal: goal })}
         />
         <Axis
           label="Up"
           column={y}
           columns={columns}
-          goal={goals[1]}
+          chosen={search.ygoal}
           change={(column, goal) => go({ y: column, ygoal: goal })}
         />
       </div>
@@ -92,18 +92,20 @@ interface AxisProps {
   label: string;
   column: string;
   columns: readonly Column[];
-  goal: Goal;
-  change: (column: string, goal: Goal) => void;
+  /** The end that the person has chosen as the good one. */
+  chosen: Goal | undefined;
+  change: (column: string, goal: Goal | undefined) => void;
 }
 
-function Axis({ label, column, columns, goal, change }: AxisProps) {
+function Axis({ label, column, columns, chosen, change }: AxisProps) {
+  const note = noteOf(column, columns, chosen);
   return (
     <div className="explore-axis">
       <NativeSelect
         size="xs"
         label={label}
         value={column}
-        onChange={(event) => change(event.currentTarget.value, goalOf(event.currentTarget.value, columns))}
+        onChange={(event) => change(event.currentTarget.value, undefined)}
         data={[...new Set([...columns.map(({ name }) => name), column])]
           .filter(Boolean)
           .map((name) => ({ value: name, label: columnName(name) }))}
@@ -111,13 +113,18 @@ function Axis({ label, column, columns, goal, change }: AxisProps) {
       <SegmentedControl
         size="xs"
         aria-label={`Which end of the axis ${label.toLowerCase()} is good`}
-        value={goal}
+        value={goalOf(column, columns, chosen)}
         onChange={(value) => change(column, value === 'lower' ? 'lower' : 'higher')}
         data={[
           { value: 'higher', label: 'more is better' },
           { value: 'lower', label: 'less is better' },
         ]}
       />
+      {note ? (
+        <p className="sub" role="status">
+          {note}
+        </p>
+      ) : null}
     </div>
   );
 }

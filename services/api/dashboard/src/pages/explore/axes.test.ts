@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Column } from '../../api/listing';
-import { boundsOf, defaultAxes, directionOf, endsOf, goalOf, withBounds } from './axes';
+import { boundsOf, defaultAxes, directionOf, endsOf, goalOf, noteOf, withBounds } from './axes';
 
 describe('the goal of an axis', () => {
   it('is the direction that the column states, and more where it states none', () => {
@@ -18,6 +18,11 @@ describe('the goal of an axis', () => {
     const names = ['metrics.omnidocbench@text', 'metrics.cereal', 'priority', 'latency_gone_ms'];
     expect(names.map((name) => goalOf(name, columns))).toEqual(['lower', 'higher', 'higher', 'higher']);
     expect(names.map((name) => directionOf(name, columns))).toEqual(['lower', 'higher', null, null]);
+    expect(goalOf('metrics.cereal', columns, 'lower')).toBe('lower');
+    expect(names.map((name) => noteOf(name, columns) !== '')).toEqual([false, false, true, true]);
+    expect(noteOf('metrics.cereal', columns, 'higher')).toBe('');
+    expect(noteOf('metrics.cereal', columns, 'lower')).toContain('more is better');
+    expect(noteOf('priority', columns, 'lower')).toContain('your choice');
   });
 });
 

@@ -6,9 +6,20 @@ export function directionOf(column: string, columns: readonly Column[]): Goal | 
   return columns.find(({ name }) => name === column)?.direction ?? null;
 }
 
-/** The goal of an axis: of a column without a direction more is taken to be better, until the person says otherwise. */
-export function goalOf(column: string, columns: readonly Column[]): Goal {
-  return directionOf(column, columns) ?? 'higher';
+/** The goal of an axis: what the person has chosen, else the column's direction; without one, more is taken to be better. */
+export function goalOf(column: string, columns: readonly Column[], chosen?: Goal): Goal {
+  return chosen ?? directionOf(column, columns) ?? 'higher';
+}
+
+/** What is to be known of a goal: that nothing states it, or states the other one; empty where the column states it. */
+export function noteOf(column: string, columns: readonly Column[], chosen?: Goal): string {
+  if (column === '') return '';
+  const direction = directionOf(column, columns);
+  if (direction === null) {
+    return `Its direction is not known: ${chosen ? 'this is your choice' : 'more is taken to be better'}.`;
+  }
+  if (chosen === undefined || chosen === direction) return '';
+  return `Its own direction is the other one: ${direction === 'higher' ? 'more' : 'less'} is better.`;
 }
 
 /** The columns that hold the ends of an axis' interval, where runs have them. */

@@ -10,7 +10,7 @@ import { Empty } from '../../ui/Notes';
 import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
 import { useTitle } from '../../ui/useTitle';
-import type { Listed } from '../runs/listed';
+import { cutReason, type Listed } from '../runs/listed';
 import { Devices } from './Devices';
 import { RecentRuns } from './RecentRuns';
 import { ResourceMeters } from './ResourceMeters';
@@ -138,7 +138,7 @@ function Failures({ runs }: { runs: readonly Listed[] }) {
   return runs.map((run) => (
     <Line key={run.id} run={run}>
       <p className="sub">
-        <bdi>{run.reason ?? `${run.failed} of its requests failed.`}</bdi>
+        <bdi>{run.reason ? cutReason(run.reason) : `${run.failed} of its requests failed.`}</bdi>
       </p>
     </Line>
   ));

@@ -2,8 +2,8 @@
 import { Checkbox, NativeSelect } from '@mantine/core';
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
 import { api, body, type Schemas } from '../../api/client';
+import { equals } from '../../api/filters';
 import { columnsQuery } from '../../api/listing';
 import { usePreferences } from '../../app/preferences';
 import { Filters } from '../../ui/Filters';
@@ -13,6 +13,7 @@ import { Measured } from '../../ui/Measured';
 import { Empty } from '../../ui/Notes';
 import { Scroll } from '../../ui/Scroll';
 import { useTitle } from '../../ui/useTitle';
+import { idsOf, toggled } from '../runs/chosen';
 import { metricsOf } from './metrics';
 import { RankBar } from './RankBar';
 import { type LeaderboardSearch, leaderboard as route } from './route';
@@ -60,7 +61,7 @@ export function LeaderboardPage() {
 
 interface BoardProps {
   tasks: Readonly<Record<string, number>>;
-  /** The metrics of all tasks, to choose from where the leaderboard cannot be made. */
+  /** The metrics of all tasks, to choose from until there is a leaderboard, and where none can be made. */
   known: readonly string[];
 }
 
@@ -70,9 +71,9 @@ function Board({ tasks, known }: BoardProps) {
   const preferred = usePreferences().task;
   const task = search.task ?? (preferred in tasks ? preferred : Object.keys(tasks)[0]);
   const query = useQuery(boardQuery(task, search.metric, search.where ?? []));
-  const go = (change: Partial<LeaderboardSearch>) =>
-    void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
-  const metrics = query.data?.metrics ?? (query.error ? known : []);
+  const go = (change: { [Key in keyof LeaderboardSearch]?: LeaderboardSearch[Key] | undefined }) =>
+    void navigate({ search: (old) => ({ ...old, ...change }) as LeaderboardSearch, replace: true, resetScroll: false });
+  const metrics = query.data?.metrics ?? known;
   return (
     <>
       <div className="page-head">
@@ -101,18 +102,21 @@ function Board({ tasks, known }: BoardProps) {
       </div>
       <Filters where={search.where ?? []} change={(where) => go({ where })} />
       <Loaded query={query} what="the leaderboard">
-        {(board) => <Ranks key={`${board.task} ${board.metric}`} board={board} />}
+        {(board) => <Ranks board={board} chosen={idsOf(search.chosen)} choose={(chosen) => go({ chosen })} />}
       </Loaded>
     </>
   );
 }
 
-function Ranks({ board }: { board: Leaderboard }) {
-  const [chosen, setChosen] = useState<readonly string[]>([]);
+interface RanksProps {
+  board: Leaderboard;
+  chosen: readonly string[];
+  choose: (chosen: string | undefined) => void;
+}
+
+function Ranks({ board, chosen, choose }: RanksProps) {
   const most = Math.max(board.entries.length, ...board.entries.map((entry) => entry.rank_high ?? 0));
   const inOrder = board.entries.filter((entry) => chosen.includes(entry.run_id)).map((entry) => entry.run_id);
-  const toggle = (id: string) =>
-    setChosen((ids) => (ids.includes(id) ? ids.filter((known) => known !== id) : [...ids, id]));
   return (
     <section className="card" aria-label="Ranks">
       <header>
@@ -166,7 +170,7 @@ function Ranks({ board }: { board: Leaderboard }) {
                 entry={entry}
                 most={most}
                 isChosen={chosen.includes(entry.run_id)}
-                toggle={() => toggle(entry.run_id)}
+                toggle={() => choose(toggled(chosen, entry.run_id))}
               />
             ))}
           </tbody>
@@ -174,7 +178,7 @@ function Ranks({ board }: { board: Leaderboard }) {
       </Scroll>
       {board.note ? <p className="foot sub">{board.note}</p> : null}
       <p className="foot sub">
-        <Link to="/runs" search={{ where: [`task=${board.task}`], order: `-metrics.${board.metric}` }}>
+        <Link to="/runs" search={{ where: [equals('task', board.task)], order: `-metrics.${board.metric}` }}>
           All runs of this task
         </Link>
       </p>

@@ -6,6 +6,8 @@ export interface LeaderboardSearch {
   task?: string;
   metric?: string;
   where?: string[];
+  /** Ids of the runs that are chosen, separated by commas. */
+  chosen?: string;
 }
 
 export const leaderboard = createRoute({
@@ -13,7 +15,13 @@ export const leaderboard = createRoute({
   path: '/leaderboard',
   validateSearch: (search: Record<string, unknown>): LeaderboardSearch => {
     const [task, metric, where] = [textOf(search.task), textOf(search.metric), textsOf(search.where)];
-    return { ...(task && { task }), ...(metric && { metric }), ...(where.length > 0 && { where }) };
+    const chosen = textOf(search.chosen);
+    return {
+      ...(task && { task }),
+      ...(metric && { metric }),
+      ...(where.length > 0 && { where }),
+      ...(chosen && { chosen }),
+    };
   },
   component: lazyRouteComponent(() => import('./LeaderboardPage'), 'LeaderboardPage'),
 });

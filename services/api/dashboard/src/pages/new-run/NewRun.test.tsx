@@ -3,7 +3,17 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { render, screen } from '@testing-library/react';
 import userEvent from '@testing-library/user-event';
 import { type ReactNode, useState } from 'react';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
+
+vi.hoisted(() => {
+  const others = globalThis.fetch;
+  globalThis.fetch = async (input) => {
+    const { pathname } = new URL((input as Request).url);
+    if (!pathname.endsWith('/parse')) return others(input);
+    return Response.json({ message: 'It is not YAML.' }, { status: 422 });
+  };
+});
+
 import { ApiError } from '../../api/client';
 import { registryQuery } from '../registry/queries';
 import { found } from './Choose';

@@ -2,7 +2,6 @@
 import { Button, Switch } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
 import { Ago } from '../../ui/Ago';
 import { count, seconds, shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
@@ -10,7 +9,7 @@ import { StateBadge } from '../../ui/StateBadge';
 import { partsOf } from '../sample/differing';
 import { LongText } from '../sample/LongText';
 import { type SessionDetail, type Step, sessionQuery } from './queries';
-import type { PipelinesSearch } from './route';
+import { type PipelinesSearch, pipelines as route } from './route';
 import { type Pair, pairsOf, took } from './steps';
 
 export function CompareSessions({ first, second }: { first: string; second: string }) {
@@ -30,7 +29,7 @@ export function CompareSessions({ first, second }: { first: string; second: stri
 
 function SideBySide({ first, second }: { first: SessionDetail; second: SessionDetail }) {
   const navigate = useNavigate({ from: '/pipelines' });
-  const [isShort, setShort] = useState(false);
+  const { differing: isShort = false } = route.useSearch();
   const pairs = pairsOf(first, second);
   const differing = pairs.filter((pair) => pair.differs.length > 0);
   const isSameAnswer = first.answer === second.answer;
@@ -49,7 +48,14 @@ function SideBySide({ first, second }: { first: SessionDetail; second: SessionDe
             size="xs"
             label="Only what differs"
             checked={isShort}
-            onChange={(event) => setShort(event.currentTarget.checked)}
+            onChange={(event) => {
+              const differing = event.currentTarget.checked || undefined;
+              void navigate({
+                search: (old) => ({ ...old, differing }) as PipelinesSearch,
+                replace: true,
+                resetScroll: false,
+              });
+            }}
           />
           <Button
             size="compact-xs"

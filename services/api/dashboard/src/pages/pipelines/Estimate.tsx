@@ -80,14 +80,14 @@ function Content({ estimate }: { estimate: ModelEstimate }) {
               <td className="num">{bytes(estimate.device_bytes)}</td>
               <td className="num">{bytes(estimate.host_bytes)}</td>
               <td className="num">{bytes(predicted)}</td>
-              <td>{SOURCES[estimate.source] ?? words(estimate.source)}</td>
+              <td className="wide-text">{SOURCES[estimate.source] ?? words(estimate.source)}</td>
             </tr>
             <tr>
               <th scope="row">With its margin</th>
               <td className="num">{bytes(estimate.margin_device_bytes)}</td>
               <td className="num">{bytes(estimate.margin_host_bytes)}</td>
               <td className="num">{bytes(estimate.margin_device_bytes + estimate.margin_host_bytes)}</td>
-              <td>10 % and 256 MiB more, as a load reserves it</td>
+              <td className="wide-text">10 % and 256 MiB more, as a load reserves it</td>
             </tr>
             {measured.map((peak) => (
               <tr key={peak.device}>
@@ -97,7 +97,7 @@ function Content({ estimate }: { estimate: ModelEstimate }) {
                 <td className="num">{peak.device === PROCESSOR ? null : bytes(peak.bytes)}</td>
                 <td />
                 <td className="num">{peak.device === PROCESSOR ? bytes(peak.bytes) : null}</td>
-                <td>{measuredNote(peak, estimate)}</td>
+                <td className="wide-text">{measuredNote(peak, estimate)}</td>
               </tr>
             ))}
           </tbody>

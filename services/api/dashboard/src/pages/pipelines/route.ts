@@ -16,6 +16,8 @@ export interface PipelinesSearch {
   session?: string;
   /** Sessions that are chosen or compared, the first of which is the one that others differ from. */
   compare?: string[];
+  /** Whether only the steps in which the compared sessions differ are shown. */
+  differing?: true;
   state?: RunState;
   cursor?: string;
   /** The model whose estimate is shown. */
@@ -37,6 +39,7 @@ export const pipelines = createRoute({
       ...(tab && tab !== 'base' && { tab }),
       ...(state && { state }),
       ...(compare.length > 0 && { compare }),
+      ...(search.differing === true && { differing: true }),
       ...(isObject(search.draft) && { draft: search.draft as Entry }),
       ...Object.fromEntries(texts.map((key) => [key, textOf(search[key])]).filter(([, value]) => value !== undefined)),
     };

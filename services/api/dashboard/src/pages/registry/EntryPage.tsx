@@ -1,7 +1,8 @@
 /** One registry entry: its values with where each was written, its YAML, what uses it, and what is wrong in it. */
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { Link, useNavigate } from '@tanstack/react-router';
 import type { Schemas } from '../../api/client';
+import { equals } from '../../api/filters';
 import { Loaded } from '../../ui/Loaded';
 import { Origins } from '../../ui/Origins';
 import { Scroll } from '../../ui/Scroll';
@@ -13,6 +14,8 @@ type Entry = Schemas['RegistryEntry'];
 
 export function EntryPage() {
   const { kind, name } = route.useParams();
+  const { q } = route.useSearch();
+  const navigate = useNavigate({ from: '/registry/$kind/$name' });
   useTitle(name);
   const query = useQuery(entryQuery(kind, name));
   return (
@@ -51,7 +54,14 @@ export function EntryPage() {
             {entry.values?.length ? (
               <section className="stack" aria-label="Effective value">
                 <h2>Effective value</h2>
-                <Origins values={entry.values} label="Effective value" />
+                <Origins
+                  values={entry.values}
+                  label="Effective value"
+                  find={q}
+                  change={(words) =>
+                    void navigate({ search: words ? { q: words } : {}, replace: true, resetScroll: false })
+                  }
+                />
               </section>
             ) : null}
             {entry.text ? (
@@ -89,7 +99,7 @@ function Users({ entry }: { entry: Entry }) {
       {column ? (
         <>
           {' · '}
-          <Link to="/runs" search={{ where: [`${column}=${entry.name}`] }}>
+          <Link to="/runs" search={{ where: [equals(column, entry.name)] }}>
             its runs
           </Link>
         </>

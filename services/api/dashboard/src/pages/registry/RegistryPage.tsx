@@ -1,12 +1,12 @@
 /** The registry: what runs and experiments may name, by kind, with what is wrong in an entry. */
-import { NativeSelect, TextInput } from '@mantine/core';
+import { NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { Search } from 'lucide-react';
 import { columnsOf, DataTable } from '../../ui/DataTable';
 import { count } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
+import { SearchField } from '../../ui/SearchField';
 import { useTitle } from '../../ui/useTitle';
 import { matching, registryQuery, type Summary } from './queries';
 import { registry as route } from './route';
@@ -49,16 +49,13 @@ export function RegistryPage() {
           }}
           data={[{ value: '', label: 'All kinds' }, ...kinds.map((name) => ({ value: name, label: name }))]}
         />
-        <TextInput
-          size="xs"
-          aria-label="Filter by name or description"
+        <SearchField
+          label="Filter by name or description"
           placeholder="Name or description"
-          leftSection={<Search size={13} aria-hidden="true" />}
           value={q}
-          onChange={(event) => {
-            const text = event.currentTarget.value;
-            void navigate({ search: ({ q: _, ...old }) => ({ ...old, ...(text && { q: text }) }), replace: true });
-          }}
+          change={(words) =>
+            void navigate({ search: ({ q: _, ...old }) => ({ ...old, ...(words && { q: words }) }), replace: true })
+          }
         />
       </div>
       <Loaded query={query} what="the registry">

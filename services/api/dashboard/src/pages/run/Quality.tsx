@@ -1,11 +1,12 @@
 /** Every metric of a run with its interval, drawn on the scale from 0 to 1, and by the groups of the report. */
 import { SegmentedControl } from '@mantine/core';
-import { useState } from 'react';
+import { useNavigate } from '@tanstack/react-router';
 import type { Schemas } from '../../api/client';
 import { count, words } from '../../ui/format';
 import { IntervalBar } from '../../ui/IntervalBar';
 import { Measured } from '../../ui/Measured';
 import { Scroll } from '../../ui/Scroll';
+import { run as route } from './route';
 
 type Score = Schemas['QualityScore'];
 type Group = Schemas['GroupScore'];
@@ -22,8 +23,9 @@ export function Quality({ quality }: { quality: readonly Score[] }) {
 
 function Metric({ metric }: { metric: Score }) {
   const groups = Object.entries(metric.groups ?? {}).filter(([, rows]) => rows.length > 1);
-  const [by, setBy] = useState(groups[0]?.[0]);
-  const shown = groups.find(([name]) => name === by)?.[1] ?? [];
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: '/runs/$id' });
+  const [by, shown = []] = groups.find(([name]) => name === search.by) ?? groups[0] ?? [];
   return (
     <section className="card" aria-label={metric.label}>
       <header>
@@ -36,7 +38,9 @@ function Metric({ metric }: { metric: Score }) {
             size="xs"
             aria-label={`Groups of ${metric.label}`}
             value={by ?? ''}
-            onChange={setBy}
+            onChange={(name) =>
+              void navigate({ search: (old) => ({ ...old, by: name }), replace: true, resetScroll: false })
+            }
             data={groups.map(([name]) => ({ value: name, label: words(name) }))}
             className="end"
           />

@@ -6,11 +6,12 @@ import { useNavigate } from '@tanstack/react-router';
 import { Search } from 'lucide-react';
 import { useState } from 'react';
 import type { Schemas } from '../../api/client';
+import { equalled } from '../../api/filters';
 import type { RunDetail } from '../../api/queries';
 import { baselinesQuery } from '../../api/samples';
 import { count, shortId, words } from '../../ui/format';
 import { run as route } from './route';
-import { changed, choose, chosen, freeFilters, isFilter, type SampleSearch } from './selection';
+import { changed, choose, freeFilters, isFilter, type SampleSearch } from './selection';
 
 const TYPING_MS = 200;
 const MAX_GROUPS = 3;
@@ -62,14 +63,14 @@ export function SampleFilters({ run, groups, columns }: Props) {
       <Choice
         label="Outcome"
         none="Any outcome"
-        value={chosen(search.where, 'outcome')}
+        value={equalled(search.where, 'outcome')}
         onChange={pick('outcome')}
         data={Object.entries(outcomes ?? {}).map(([value, n]) => ({ value, label: `${words(value)} ${count(n)}` }))}
       />
       <Choice
         label="Right or wrong"
         none="Right or wrong"
-        value={chosen(search.where, 'is_wrong')}
+        value={equalled(search.where, 'is_wrong')}
         onChange={pick('is_wrong')}
         data={WRONG}
       />
@@ -78,7 +79,7 @@ export function SampleFilters({ run, groups, columns }: Props) {
           key={column}
           label={words(column.replace(/^group\./, ''))}
           none={`Any ${words(column.replace(/^group\./, ''))}`}
-          value={chosen(search.where, column)}
+          value={equalled(search.where, column)}
           onChange={pick(column)}
           data={Object.entries(values).map(([value, n]) => ({ value, label: `${value} ${count(n)}` }))}
         />
@@ -88,7 +89,7 @@ export function SampleFilters({ run, groups, columns }: Props) {
         <Choice
           label="Flips"
           none="Flips or not"
-          value={chosen(search.where, 'flip')}
+          value={equalled(search.where, 'flip')}
           onChange={pick('flip')}
           data={FLIPS}
         />

@@ -7,7 +7,9 @@ export type Tab = (typeof TABS)[number];
 
 export interface RunSearch extends SampleSearch {
   tab?: Tab;
-  /** The log that is shown, a line of it, and the text that its lines contain. */
+  /** The column by whose groups the overview shows the metrics. */
+  by?: string;
+  /** The log that is shown, a line of it, and the text that its lines contain, or values of the configuration. */
   log?: string;
   line?: number;
   find?: string;
@@ -23,10 +25,11 @@ export const run = createRoute({
   path: '/runs/$id',
   validateSearch: (search: Record<string, unknown>): RunSearch => {
     const tab = TABS.find((known) => known === search.tab);
-    const [log, line, find] = [text(search.log), whole(search.line), text(search.find)];
+    const [by, log, line, find] = [text(search.by), text(search.log), whole(search.line), text(search.find)];
     return {
       ...readSampleSearch(search),
       ...(tab !== undefined && { tab }),
+      ...(by !== undefined && { by }),
       ...(log !== undefined && { log }),
       ...(line !== undefined && { line }),
       ...(find !== undefined && { find }),

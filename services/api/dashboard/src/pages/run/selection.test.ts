@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { changed, choose, chosen, columnOf, freeFilters, isFilter, readSampleSearch } from './selection';
+import { equalled } from '../../api/filters';
+import { changed, choose, columnOf, freeFilters, isFilter, readSampleSearch } from './selection';
 
 describe('the selection of samples', () => {
   it('is read from an address that anybody may have written', () => {
@@ -13,8 +14,8 @@ describe('the selection of samples', () => {
 
   it('has one value for a column that a control sets, and keeps what no control shows', () => {
     const where = ['outcome=answered', 'metrics.anls<0.5', 'metrics.anls>=0.1'];
-    expect(chosen(where, 'outcome')).toBe('answered');
-    expect(chosen(where, 'metrics.anls')).toBeNull();
+    expect(equalled(where, 'outcome')).toBe('answered');
+    expect(equalled(where, 'metrics.anls')).toBeNull();
     expect(choose(where, 'outcome', 'model_failure')).toEqual([
       'metrics.anls<0.5',
       'metrics.anls>=0.1',
@@ -27,7 +28,7 @@ describe('the selection of samples', () => {
   it('keeps the commas of a value that a control sets', () => {
     const where = choose([], 'group.kind', 'invoice, scanned');
     expect(where).toEqual(['group.kind=invoice\\, scanned']);
-    expect(chosen(where, 'group.kind')).toBe('invoice, scanned');
+    expect(equalled(where, 'group.kind')).toBe('invoice, scanned');
   });
 
   it('names the column of a filter by its first operator', () => {

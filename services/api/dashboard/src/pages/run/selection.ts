@@ -1,4 +1,5 @@
 /** Which samples are listed, as the address says it: filters of the API, words, an order and a baseline. Pure. */
+import { equals } from '../../api/filters';
 
 export interface SampleSearch {
   /** Filters as the API reads them: `outcome=answered`, `metrics.anls<0.5`. */
@@ -33,17 +34,6 @@ export function readSampleSearch(search: Record<string, unknown>): SampleSearch 
 export function columnOf(filter: string): string {
   const ends = OPERATORS.map((operator) => filter.indexOf(operator)).filter((at) => at > 0);
   return ends.length === 0 ? filter : filter.slice(0, Math.min(...ends)).trim();
-}
-
-/** The filter that a column equals a value, whose commas separate no values. */
-export function equals(column: string, value: string): string {
-  return `${column}=${value.replaceAll(',', '\\,')}`;
-}
-
-/** The value that a column must equal, if a filter says so. */
-export function chosen(where: readonly string[] | undefined, column: string): string | null {
-  const written = where?.find((filter) => filter.startsWith(`${column}=`))?.slice(column.length + 1);
-  return written?.replaceAll('\\,', ',') ?? null;
 }
 
 /** Replace the filter of a column that a control sets; null removes it. */

@@ -1,11 +1,16 @@
 /** What is done to the chosen runs together: compare at once, all else after a question. */
 import { Button, Modal } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { type Steering, useSteering } from '../../api/actions';
+import { equals } from '../../api/filters';
+import { rowsQuery } from '../../api/listing';
 import { isOpen } from '../../api/queries';
 import { useAllowed } from '../../ui/allowed';
 import { ExportButton } from '../../ui/Exports';
+import { count } from '../../ui/format';
+import { Problem } from '../../ui/Notes';
 import type { Listed } from './listed';
 
 const MAX_COMPARED = 20;
@@ -38,15 +43,41 @@ const ACTIONS: readonly { steering: Steering; label: string; meaning: string; fi
 ];
 type Action = (typeof ACTIONS)[number];
 
-export function Bulk({ runs, clear }: { runs: readonly Listed[]; clear: () => void }) {
+interface ChosenProps {
+  ids: readonly string[];
+  /** The rows that the page shows; chosen runs of other pages and filters are asked for. */
+  rows: readonly Listed[];
+  clear: () => void;
+}
+
+export function Chosen({ ids, rows, clear }: ChosenProps) {
+  const elsewhere = ids.filter((id) => !rows.some((row) => row.id === id));
+  const query = useQuery({
+    ...rowsQuery({ where: [equals('id', ...elsewhere)], limit: elsewhere.length }),
+    enabled: elsewhere.length > 0,
+  });
+  const known = [...rows, ...(query.data?.items ?? [])];
+  const runs = ids.flatMap((id) => known.find((row) => row.id === id) ?? []);
+  const isRead = elsewhere.length === 0 || (query.isSuccess && !query.isPlaceholderData);
+  const gone = isRead ? ids.length - runs.length : 0;
+  return (
+    <>
+      {query.error ? <Problem error={query.error} retry={() => void query.refetch()} /> : null}
+      {runs.length + gone > 0 ? <Bulk runs={runs} gone={gone} clear={clear} /> : null}
+    </>
+  );
+}
+
+function Bulk({ runs, gone, clear }: { runs: readonly Listed[]; gone: number; clear: () => void }) {
   const [asked, setAsked] = useState<Action | null>(null);
   const mayWrite = useAllowed('run:write');
-  if (runs.length === 0) return null;
   const ended = runs.filter((run) => !isOpen(run)).map((run) => run.id);
   const compared = runs.filter((run) => run.score !== null).slice(0, MAX_COMPARED);
   return (
     <div className="filters" role="toolbar" aria-label="Chosen runs">
-      <span className="sub">{runs.length} chosen</span>
+      <span className="sub">
+        {count(runs.length)} chosen{gone > 0 ? `, and ${count(gone)} that ${gone === 1 ? 'is' : 'are'} not there` : ''}
+      </span>
       {compared.length > 1 ? (
         <Link to="/compare" search={{ runs: compared.map((run) => run.id).join(',') }}>
           Compare {compared.length}

@@ -6,6 +6,7 @@ import { Link } from '@tanstack/react-router';
 import { Pencil, StickyNote } from 'lucide-react';
 import { useState } from 'react';
 import { api, body, type Schemas } from '../../api/client';
+import { equals } from '../../api/filters';
 import { labelsQuery } from '../../api/listing';
 import { Loaded } from '../../ui/Loaded';
 import { changeOf, tagsOf } from './labels';
@@ -27,7 +28,7 @@ export function LabelsCell({ id, name, tags, hasNote, mayEdit }: Props) {
   return (
     <div className="tags">
       {tags.map((tag) => (
-        <Link key={tag} to="/runs" search={{ where: [`tags=${tag}`] }} className="badge">
+        <Link key={tag} to="/runs" search={{ where: [equals('tags', tag)] }} className="badge">
           <bdi>{tag}</bdi>
         </Link>
       ))}

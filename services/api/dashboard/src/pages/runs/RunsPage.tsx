@@ -1,10 +1,9 @@
 /** All runs as a query: filters, order and place in the address, saved views, chosen runs to compare or steer together. */
-import { Button, NativeSelect, SegmentedControl, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, NativeSelect, SegmentedControl } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { Plus, Search } from 'lucide-react';
-import { useCallback, useEffect, useMemo, useState } from 'react';
+import { Plus } from 'lucide-react';
+import { useCallback, useMemo } from 'react';
 import { columnsQuery, rowsQuery } from '../../api/listing';
 import { useFollow } from '../../api/live';
 import { isOpen } from '../../api/queries';
@@ -13,32 +12,41 @@ import { Filters } from '../../ui/Filters';
 import { Loaded } from '../../ui/Loaded';
 import { Empty } from '../../ui/Notes';
 import { SavedViews } from '../../ui/SavedViews';
+import { SearchField } from '../../ui/SearchField';
 import { useTitle } from '../../ui/useTitle';
-import { Bulk } from './Bulk';
-import type { Listed } from './listed';
+import { Chosen } from './Bulk';
+import { idsOf, toggled } from './chosen';
 import { ordersOf } from './orders';
 import { RunsTable } from './RunsTable';
-import { type RunsSearch, runs as route, STATES } from './route';
+import { filterOf, type RunsSearch, runs as route, STATES } from './route';
 import './style.css';
 
 const ALL = 'all';
 const MAX_FOLLOWED = 64;
-const TYPING_MS = 250;
 
 export function RunsPage() {
   useTitle('Runs');
   const search = route.useSearch();
   const navigate = useNavigate({ from: '/runs' });
-  const where = useMemo(
-    () => [...(search.state ? [`state=${search.state}`] : []), ...(search.where ?? [])],
-    [search.state, search.where],
-  );
-  const query = useQuery(rowsQuery({ where, q: search.q, order: search.order, cursor: search.cursor }));
+  const filter = filterOf(search);
+  const isFiltered = filter.where?.length !== 0 || search.q !== undefined;
+  const query = useQuery(rowsQuery(filter));
   const rows = useMemo(() => query.data?.items ?? [], [query.data]);
   const columns = useQuery(columnsQuery);
-  const [chosen, setChosen] = useState<ReadonlyMap<string, Listed>>(new Map());
-  const toggle = useCallback((run: Listed) => setChosen((known) => toggled(known, run)), []);
-  const selection = useMemo(() => ({ ids: chosen, toggle }), [chosen, toggle]);
+  const choose = useCallback(
+    (change: (ids: readonly string[]) => string | undefined) =>
+      void navigate({
+        search: (old) => ({ ...old, chosen: change(idsOf(old.chosen)) }) as RunsSearch,
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const chosen = useMemo(() => idsOf(search.chosen), [search.chosen]);
+  const selection = useMemo(
+    () => ({ ids: new Set(chosen), toggle: (id: string) => choose((known) => toggled(known, id)) }),
+    [chosen, choose],
+  );
   const ids = useMemo(() => rows.map((run) => run.id), [rows]);
   const current = useListKeys(ids, (id) => void navigate({ to: '/runs/$id', params: { id } }));
   useFollow(
@@ -51,8 +59,6 @@ export function RunsPage() {
   const go = (change: { [Key in keyof RunsSearch]?: RunsSearch[Key] | undefined }, replace = false) =>
     void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }) as RunsSearch, replace });
   const order = search.order ?? '-created_at';
-  const newest =
-    chosen.size === 0 ? [] : [...chosen.values()].map((run) => rows.find(({ id }) => id === run.id) ?? run);
   return (
     <div className="page">
       <div className="page-head">
@@ -77,7 +83,13 @@ export function RunsPage() {
         </div>
       </div>
       <div className="filters">
-        <Words key={search.q === undefined ? 'none' : 'some'} q={search.q ?? ''} go={(q) => go({ q }, true)} />
+        <SearchField
+          label="Filter by name, target, task, note or tag"
+          placeholder="Name, target, task, note or tag"
+          className="filter-field"
+          value={search.q}
+          change={(q) => go({ q }, true)}
+        />
         <NativeSelect
           size="xs"
           aria-label="Order"
@@ -90,12 +102,12 @@ export function RunsPage() {
           change={(changed) => go({ where: changed.length > 0 ? changed : undefined })}
         />
       </div>
-      <Bulk runs={newest} clear={() => setChosen(new Map())} />
+      <Chosen ids={chosen} rows={rows} clear={() => choose(() => undefined)} />
       <Loaded query={query} what="runs">
         {() =>
           rows.length === 0 ? (
-            <Empty title={where.length === 0 && !search.q ? 'Nothing has run yet' : 'No run passes the filters'}>
-              {where.length > 0 || search.q ? <Link to="/runs">Show all runs</Link> : null}
+            <Empty title={isFiltered ? 'No run passes the filters' : 'Nothing has run yet'}>
+              {isFiltered ? <Link to="/runs">Show all runs</Link> : null}
             </Empty>
           ) : (
             <div className="card">
@@ -120,33 +132,6 @@ export function RunsPage() {
       ) : null}
     </div>
   );
-}
-
-/** The field of words: what is typed is shown at once, and asked for when the person stops typing. */
-function Words({ q, go }: { q: string; go: (q: string | undefined) => void }) {
-  const [text, setText] = useState(q);
-  const ask = useDebouncedCallback((value: string) => go(value.trim() || undefined), TYPING_MS);
-  useEffect(() => ask.cancel, [ask]);
-  return (
-    <TextInput
-      size="xs"
-      className="filter-field"
-      aria-label="Filter by name, target, task, note or tag"
-      placeholder="Name, target, task, note or tag"
-      leftSection={<Search size={13} aria-hidden="true" />}
-      value={text}
-      onChange={(event) => {
-        setText(event.currentTarget.value);
-        ask(event.currentTarget.value);
-      }}
-    />
-  );
-}
-
-function toggled(known: ReadonlyMap<string, Listed>, run: Listed): ReadonlyMap<string, Listed> {
-  const next = new Map(known);
-  if (!next.delete(run.id)) next.set(run.id, run);
-  return next;
 }
 
 function words(state: string): string {

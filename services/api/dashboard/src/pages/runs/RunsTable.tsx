@@ -10,15 +10,12 @@ import { Measured } from '../../ui/Measured';
 import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
 import { LabelsCell } from './LabelsCell';
-import { type Listed, ranFor } from './listed';
+import { cutReason, type Listed, ranFor } from './listed';
 
 export interface Selection {
-  ids: ReadonlyMap<string, Listed>;
-  toggle: (run: Listed) => void;
+  ids: ReadonlySet<string>;
+  toggle: (id: string) => void;
 }
-
-/** Rows of lists have this many characters of a reason. */
-const CUT_REASON = 120;
 
 const SPECS: readonly ColumnSpec<Listed>[] = [
   {
@@ -35,7 +32,7 @@ const SPECS: readonly ColumnSpec<Listed>[] = [
         {isOpen(run) ? <RunProgress run={run} /> : null}
         {run.reason ? (
           <div className="reason">
-            <bdi>{run.reason.length >= CUT_REASON ? `${run.reason} …` : run.reason}</bdi>
+            <bdi>{cutReason(run.reason)}</bdi>
           </div>
         ) : null}
       </div>
@@ -166,7 +163,7 @@ export function RunsTable({ runs, label, selection, current }: Props) {
           type="checkbox"
           className="check"
           checked={selection.ids.has(run.id)}
-          onChange={() => selection.toggle(run)}
+          onChange={() => selection.toggle(run.id)}
           aria-label={`Choose ${run.name}`}
         />
       ),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Run } from '../../api/queries';
-import { listedOf, ranFor } from './listed';
+import { cutReason, listedOf, ranFor } from './listed';
 
 describe('a run in a table', () => {
   it('has the first score of its headline, and nothing where there is none', () => {
@@ -12,6 +12,13 @@ describe('a run in a table', () => {
       score: { metric: 'anls', value: 0.5, low: 0.4, high: 0.6 },
       latency_p99_ms: 7,
     });
+  });
+  it('marks a reason that was cut, and no other', () => {
+    expect(['a', 'a'.repeat(120), 'a'.repeat(200)].map((reason) => cutReason(reason).endsWith('…'))).toEqual([
+      false,
+      true,
+      false,
+    ]);
   });
   it('has run from its start to its end, or until now', () => {
     const started_at = '2026-01-01T00:00:00Z';

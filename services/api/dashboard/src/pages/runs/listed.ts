@@ -45,6 +45,14 @@ export function listedOf(run: Run): Listed {
   };
 }
 
+/** Rows of lists have this many characters of a reason. */
+const CUT_REASON = 120;
+
+/** The reason of a run, marked where a row has only its beginning. */
+export function cutReason(reason: string): string {
+  return reason.length === CUT_REASON ? `${reason} …` : reason;
+}
+
 /** How long a run has run, in seconds; null where it has not begun. */
 export function ranFor(run: Pick<Listed, 'started_at' | 'finished_at'>, now: number = Date.now()): number | null {
   if (!run.started_at) return null;
