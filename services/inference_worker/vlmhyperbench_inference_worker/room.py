@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from vlmhyperbench.data.estimating import estimate_memory, load_request_of
-from vlmhyperbench.data.fetching import is_complete
-from vlmhyperbench.data.load_fitting import LoadLadder, Substitute
+from vlmhyperbench.data.estimating import estimate_memory
+from vlmhyperbench.data.ladders import open_ladder
+from vlmhyperbench.data.load_fitting import LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.weights import locate
 from vlmhyperbench.db import memory, reservations
 from vlmhyperbench.domain.fallbacks import MachineMemory, TaskTokens, usable_device, usable_host
 from vlmhyperbench.domain.needs import UNKNOWN, Need
@@ -23,9 +22,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.watch import Watch
-from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
-from vlmhyperbench_sdk.protocols import FittingBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,22 +115,13 @@ def ladder_of(
         InvalidInput: a parameter is wrong, or a file is no model.
         NotFound: a file is missing.
     """
-    request = load_request_of(target, cache) if room.devices else None
-    adapter = discovery.load("backends", target.backend_class)() if request is not None else None
-    if request is None or not isinstance(adapter, FittingBackend):
+    if not room.devices:
         return None
-    measure = partial(usable_of, room, measure_free, reserved=reserved)
-    here = list(_here(smaller, cache)) if allow_lossy else []
     gpus = sum(device.kind == "gpu" for device in room.devices)
-    return LoadLadder(adapter, request, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=here)
-
-
-def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substitute]:
-    for target in smaller:
-        if is_complete(target.files, cache):
-            files = {file.role: locate(file.location, cache) for file in target.files}
-            if all(path.is_file() for path in files.values()):
-                yield Substitute(target=target, files={role: str(path) for role, path in files.items()})
+    measure = partial(usable_of, room, measure_free, reserved=reserved)
+    return open_ladder(
+        target, cache, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=smaller
+    )
 
 
 def usable_of(
