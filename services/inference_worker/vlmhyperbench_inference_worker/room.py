@@ -13,6 +13,7 @@ from vlmhyperbench.data.ladders import open_ladder
 from vlmhyperbench.data.load_fitting import LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.db import memory, reservations
+from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.fallbacks import MachineMemory, TaskTokens, usable_device, usable_host
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
@@ -164,21 +165,31 @@ def free_of(room: Room) -> int | None:
 async def record_peak(
     job: ClaimedJob, room: Room, watch: Watch, serving: Serving, *, resident: Collection[str]
 ) -> None:
-    """Store the most memory that the target has used, if that is known and it was loaded as it is wanted.
+    """Store the most memory that the target of a job has used, as `remember_peak`."""
+    digest = job.job.target_digest
+    if digest is not None and not job.fenced.is_set():
+        await remember_peak(job.runtime.database, digest, room, watch, serving, resident=resident)
+
+
+async def remember_peak(
+    database: Database, digest: str, room: Room, watch: Watch, serving: Serving, *, resident: Collection[str]
+) -> None:
+    """Store the most memory that a target has used, if that is known and it was loaded as it is wanted.
 
     Args:
-        job: The job that used it.
+        database: Where it is stored.
+        digest: The target.
         room: Its devices.
         watch: What was sampled.
         serving: How it was loaded.
         resident: Digests of the targets that are loaded now.
     """
-    digest, is_smaller = job.job.target_digest, serving.fitted is not None and serving.fitted.steps
-    if digest is None or not room.devices or job.fenced.is_set() or is_smaller:
+    is_smaller = serving.fitted is not None and serving.fitted.steps
+    if not room.devices or is_smaller:
         return
     peak = peak_of(room, watch, serving.memory_before_bytes, is_beside=not {digest}.issuperset(resident))
     if peak:
-        async with job.runtime.database.transaction() as session:
+        async with database.transaction() as session:
             await memory.write_peak(session, digest, room.devices[0].name, peak)
 
 
