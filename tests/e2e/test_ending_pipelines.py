@@ -63,6 +63,10 @@ PIPELINES: dict[str, list[dict[str, object]]] = {
     ],
     "nonsense": [voted({"model": "says-json", "weight": 2}, "says-nonsense", **POINTED)],
     "only-nonsense": [voted("says-nonsense", {"model": "says-nonsense", "weight": 2}, **POINTED)],
+    "after-nonsense": [
+        voted("says-nonsense", {"model": "says-nonsense", "weight": 2}, **POINTED),
+        {"id": "say", "type": "single", "model": "says-blue", "input_from": "read"},
+    ],
     "instructed": [merged("says-obey", "says-json", by="merges")],
     "inner": [
         {"id": "see", "type": "single", "model": "says-red", "instructions": "See."},
@@ -301,6 +305,24 @@ def test_a_member_whose_json_is_nonsense_abstains_and_alone_gives_no_answer(stac
     assert {(result.status, result.error_code) for result in results} == {("error", "pipeline_no_quorum")} or {
         (result.status, result.error_code) for result in results
     } == {("error", "pipeline_no_valid")}
+    audit(stack)
+
+
+def test_a_model_that_is_not_asked_since_the_stage_before_has_no_answer_has_failed_in_nothing(stack: Stack) -> None:
+    run = stack.wait_without_pauses(stack.client.runs.create(entry("after-nonsense")).id)
+    assert {result.outcome for result in stack.client.results(run_id=run.id, limit=100).items} == {"model_failure"}
+    assert stack.query(
+        "SELECT DISTINCT f.status, f.failure, f.error_code FROM fact f "
+        "JOIN phase p ON p.run_id = f.run_id AND p.no = f.phase "
+        "WHERE f.run_id = %s AND p.params->>'member' = 'says-blue'",
+        run.id,
+    ) == [("error", None, "not_asked")]
+    done = "SELECT sum(done)::int, sum(failed)::int FROM job WHERE run_id = %s AND params->>'member' = 'says-blue'"
+    assert stack.query(done, run.id) == [(SAMPLES, 0)]
+    files = {file.name: file.id for file in stack.client.report(run.id).files}
+    report = json.loads(stack.client.artifact_content(files["report.json"]))["runs"][str(run.id)]
+    failed = {step["model"]: step["failed"] for step in report["ensemble"]["asked"]}
+    assert failed == {"says-nonsense #1": 0, "says-nonsense #2": 0}  # what asked nothing is no row of the table
     audit(stack)
 
 

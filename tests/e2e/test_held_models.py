@@ -72,6 +72,9 @@ def test_a_model_is_loaded_by_a_worker_and_unloaded_again(stack: Stack) -> None:
     assert (loaded["status"], loaded["reason"]) == ("loaded", None)
     assert loaded["worker"] is not None
     assert state(stack, "load", "held")["status"] == "loaded"
+    (name, peak), *others = state(stack, "estimate", "held")["measured"].items()
+    assert (name, others) == (stack.query("SELECT device_name FROM memory_peak")[0][0], [])
+    assert peak > 20 * 2**20  # its process alone has more
     unloaded = state(stack, "unload", "held")
     assert (unloaded["status"], unloaded["worker"]) == ("available", None)
 

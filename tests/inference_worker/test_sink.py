@@ -197,8 +197,16 @@ def test_a_segment_that_is_not_the_announced_file_is_refused(seal):
 
 
 def test_a_sample_that_cannot_be_read_becomes_an_error_row(seal, tmp_path):
-    sealed = seal.sink.unreadable([(planned(4), "image 0 is no image")], phase=1)
+    sealed = seal.sink.unsent([(planned(4), "unreadable_sample: image 0 is no image")], phase=1)
     chunk = polars.read_parquet(tmp_path / "storage" / sealed.chunk.storage_key)
     assert chunk["error"].to_list() == ["unreadable_sample: image 0 is no image"]
     fact = sealed.rows[0]
     assert (fact.status, fact.failure, fact.error_code) == (FactStatus.ERROR, "infrastructure", "unreadable_sample")
+
+
+def test_a_request_that_was_not_made_is_nobodys_failure(seal, tmp_path):
+    sealed = seal.sink.unsent([(planned(4), "not_asked: The stage read has no answer.")], phase=1)
+    chunk = polars.read_parquet(tmp_path / "storage" / sealed.chunk.storage_key)
+    assert chunk["error"].to_list() == ["not_asked: The stage read has no answer."]
+    fact = sealed.rows[0]
+    assert (fact.status, fact.failure, fact.error_code) == (FactStatus.ERROR, None, "not_asked")

@@ -12,7 +12,7 @@ from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.db.evidence import ClaimOfJob
 from vlmhyperbench.db.views import PhaseView, RunView
 from vlmhyperbench.domain.asking import pipeline_of
-from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.failures import NOT_SENT
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model, asked_models
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.domain.states import JobState, PhaseState
@@ -147,7 +147,7 @@ def _step(no: int, asked: AskedModel, row: Row | None, unanswered: StepState) ->
     who = {"stage": asked.stage.id, "role": asked.role, "model": asked.model.name}
     if row is None:
         return SessionStep(no=no, **who, state=unanswered)
-    if row["error_code"] == UNREADABLE_SAMPLE:
+    if row["error_code"] in NOT_SENT:
         return SessionStep(no=no, **who, state="skipped", error=row["error"])
     is_ok = row["status"] == "ok"
     return SessionStep(

@@ -30,7 +30,7 @@ from vlmhyperbench_inference_worker.refusals import check_refusals
 from vlmhyperbench_inference_worker.reuse import reuse_rows
 from vlmhyperbench_inference_worker.room import Room, record_peak, room_of
 from vlmhyperbench_inference_worker.serving import is_to_be_rented
-from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
+from vlmhyperbench_inference_worker.sink import Sink, write_unsent
 from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_inference_worker.work import Work
 
@@ -111,7 +111,7 @@ async def _generate(
         async with bench.standby.lend() as process:
             load, sink = await plan_load(job, work, serving, process), Sink.of_claim(job, serving, process, watch)
             if work.spec.stop is None or not load.phases.requests:
-                await write_unreadable(job, work, sink, phase=load.phases.measured)
+                await write_unsent(job, work, sink, phase=load.phases.measured)
             if not load.phases.requests:
                 return Complete(data={"requests": 0, "phase": load.phases.measured})
             # One span for all requests: one for each would take time from the loop that is measured.
@@ -132,7 +132,7 @@ async def _close(job: ClaimedJob, work: Work, load: Load, sink: Sink, driven: Dr
         raise driven.failure
     if work.spec.stop is not None:
         # A job that stopped has not reached the samples behind the last one that it asked, readable or not.
-        await write_unreadable(job, work, sink, until=driven.ordinals if interruption else None, phase=phase)
+        await write_unsent(job, work, sink, until=driven.ordinals if interruption else None, phase=phase)
     await check_refusals(job, load.serving, phase=phase, is_last=interruption is not None or work.is_timed)
     return interruption or Complete(data={"requests": len(work.readable), "phase": phase})
 

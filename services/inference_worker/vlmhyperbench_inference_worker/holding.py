@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -24,8 +25,9 @@ from vlmhyperbench.logs import get_logger
 from vlmhyperbench.worker.claims import WorkerContext
 from vlmhyperbench.worker.gateway import GatewayOptions
 from vlmhyperbench_inference_worker.bench import Bench
-from vlmhyperbench_inference_worker.room import Room, ladder_of
-from vlmhyperbench_inference_worker.serving import WantedTarget
+from vlmhyperbench_inference_worker.room import Room, ladder_of, remember_peak
+from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
+from vlmhyperbench_inference_worker.watch import Watch
 from vlmhyperbench_sdk.types import JsonObject
 
 LOAD_TIMEOUT_S: Final = 300.0
@@ -86,7 +88,10 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
             digest=taken.target_digest, target=target, load_timeout_s=LOAD_TIMEOUT_S, ladder=ladder, cache=cache
         )
         plain = replace(settings.engine_environment, variables={**context.label, **room.visible(bench.devices)})
-        async with prepared_target(target, plain, Workshop.of(settings)) as ready:
+        async with (
+            prepared_target(target, plain, Workshop.of(settings)) as ready,
+            Watch(room.devices) as watch,
+        ):
             options = GatewayOptions(
                 environment=ready.environment,
                 log=log.with_suffix(".gateway.log"),
@@ -94,15 +99,35 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
                 engine_log=log,
                 lock_fds=(*context.lock_fds, *ready.lock_fds),
             )
+            start_ns = time.monotonic_ns()
             serving = await bench.fleet.acquire(wanted, options, room, user)
             serving.prepared = ready
+            if serving.memory_before_bytes is None and serving.engine_log == log:  # it was not loaded before
+                serving.memory_before_bytes = watch.min_accelerator_memory(start_ns)
     except (VlmHyperBenchError, OSError) as error:
         return _Settled("error", str(error), error.facts if isinstance(error, DoesNotFit) else None)
     finally:
         bench.fleet.release(user)
     bench.fleet.pin(taken.target_digest, is_pinned=taken.is_pinned)
+    await _remember(context, bench, taken, room, watch, serving)
     steps = serving.fitted.steps if serving.fitted is not None else ()
     return _Settled("loaded", "; ".join(f"{step.rung}: {step.before} → {step.after}" for step in steps) or None)
+
+
+async def _remember(
+    context: WorkerContext, bench: Bench, taken: HeldModelView, room: Room, watch: Watch, serving: Serving
+) -> None:
+    """Store what a model has taken, as after a run: no job runs meanwhile, so that it is alone unless others stay."""
+    watch.engine_pid = serving.engine.pid if serving.engine is not None else None
+    watch.take_sample()
+    await remember_peak(
+        context.runtime.database,
+        taken.target_digest,
+        replace(room, is_alone=True),
+        watch,
+        serving,
+        resident=bench.fleet.resident,
+    )
 
 
 async def _unloaded(bench: Bench, taken: HeldModelView) -> _Settled:

@@ -42,7 +42,13 @@ async def read_judging(job: ClaimedJob) -> Work:
     judging = judging_of(judge_of(spec, str(job.job.params[METRIC])))
     answers = await read_facts(job.runtime.database, job.runtime.storage, job.run_id, payload=("text",))
     samples = await asyncio.to_thread(lambda: list(judged_samples(answers, judging, run.total or 0)))
-    work = Work(spec=judging_spec(spec, judging), samples=samples, missing=missing, step=job.job.kind)
+    work = Work(
+        spec=judging_spec(spec, judging),
+        samples=samples,
+        missing=missing,
+        step=job.job.kind,
+        unasked=frozenset(sample.index for sample in samples if sample.error == NO_ANSWER),
+    )
     return await with_requests(job, work)
 
 

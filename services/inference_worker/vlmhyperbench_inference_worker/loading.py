@@ -17,6 +17,7 @@ from vlmhyperbench.db import reservations
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.execution import Execution, Residency
 from vlmhyperbench.domain.judging import is_judge, judging_of
+from vlmhyperbench.domain.next_use import next_uses
 from vlmhyperbench.domain.specs import EndpointTarget, ImportTarget, ModelTarget, PipelineTarget
 from vlmhyperbench.environments.drivers import check_driver
 from vlmhyperbench.environments.programs import TIMEOUT_S as INSTALLER_TIMEOUT_S
@@ -233,9 +234,11 @@ async def target_environment(
 
 
 async def _wanted_next(job: ClaimedJob, digests: Sequence[str]) -> Sequence[str]:
-    """Return which loaded targets other jobs wait for, the most urgent first."""
+    """Return which loaded targets are used again: by jobs that are due, then by later steps of this job's plan."""
     async with job.runtime.database.transaction() as session:
-        return await reservations.wanted_next(session, digests)
+        due = await reservations.wanted_next(session, digests)
+        plan = await reservations.plan_of(session, job.run_id)
+    return [digest for digest in next_uses(due, plan) if digest in digests]
 
 
 def _certificate(

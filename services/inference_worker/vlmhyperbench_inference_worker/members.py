@@ -15,7 +15,7 @@ from vlmhyperbench.facts.replies import read_replies
 from vlmhyperbench.scoring.combining import Asked, Combiner, shaped
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.reading import read_work, with_requests
-from vlmhyperbench_inference_worker.sink import Sink, write_unreadable
+from vlmhyperbench_inference_worker.sink import Sink, write_unsent
 from vlmhyperbench_inference_worker.work import Work
 from vlmhyperbench_sdk.types import Prompt
 
@@ -70,6 +70,7 @@ def _of_answers(work: Work, prompts: Mapping[int, Prompt | str]) -> Work:
     total = max(max(work.missing, default=0) + 1, count)
     samples: list[ManifestSample] = []
     given: dict[int, Prompt] = {}
+    unasked = set[int]()
     for ordinal in range(total):
         sample = replace(work.samples[ordinal % count], index=ordinal)
         prompt = prompts.get(ordinal, NOT_ANSWERED) if ordinal in wanted else NOT_HERE
@@ -77,8 +78,10 @@ def _of_answers(work: Work, prompts: Mapping[int, Prompt | str]) -> Work:
             given[ordinal] = prompt
         elif sample.error is None:
             sample = replace(sample, error=prompt)
+            unasked.add(ordinal)
         samples.append(sample)
-    return replace(work, samples=samples, examples=(), prompts=given, manifest_size=count)
+    work = replace(work, samples=samples, examples=(), prompts=given)
+    return replace(work, manifest_size=count, unasked=frozenset(unasked))
 
 
 async def write_without_asking(job: ClaimedJob, work: Work) -> Outcome:
@@ -86,7 +89,7 @@ async def write_without_asking(job: ClaimedJob, work: Work) -> Outcome:
     phase = job.job.phase or 0
     with tempfile.TemporaryDirectory(prefix="vlmhb-member-") as folder:
         sink = Sink(job.runtime.storage, run_id=job.run_id, claim_id=job.claim_id, folder=Path(folder))
-        await write_unreadable(job, work, sink, phase=phase)
+        await write_unsent(job, work, sink, phase=phase)
     return Complete(data={"requests": 0, "phase": phase})
 
 

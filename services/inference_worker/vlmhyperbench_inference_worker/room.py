@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from vlmhyperbench.data.estimating import estimate_memory, load_request_of
-from vlmhyperbench.data.fetching import is_complete
-from vlmhyperbench.data.load_fitting import LoadLadder, Substitute
+from vlmhyperbench.data.estimating import estimate_memory
+from vlmhyperbench.data.ladders import open_ladder
+from vlmhyperbench.data.load_fitting import LoadLadder
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.weights import locate
 from vlmhyperbench.db import memory, reservations
+from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.fallbacks import MachineMemory, TaskTokens, usable_device, usable_host
 from vlmhyperbench.domain.needs import UNKNOWN, Need
 from vlmhyperbench.domain.placement import DeviceNow
@@ -23,9 +23,7 @@ from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench.worker.devices import DeviceInfo
 from vlmhyperbench_inference_worker.serving import Serving
 from vlmhyperbench_inference_worker.watch import Watch
-from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.free_memory import FreeMemory, free_memory
-from vlmhyperbench_sdk.protocols import FittingBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,22 +116,13 @@ def ladder_of(
         InvalidInput: a parameter is wrong, or a file is no model.
         NotFound: a file is missing.
     """
-    request = load_request_of(target, cache) if room.devices else None
-    adapter = discovery.load("backends", target.backend_class)() if request is not None else None
-    if request is None or not isinstance(adapter, FittingBackend):
+    if not room.devices:
         return None
-    measure = partial(usable_of, room, measure_free, reserved=reserved)
-    here = list(_here(smaller, cache)) if allow_lossy else []
     gpus = sum(device.kind == "gpu" for device in room.devices)
-    return LoadLadder(adapter, request, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=here)
-
-
-def _here(smaller: Sequence[ModelTarget], cache: ModelCache) -> Iterator[Substitute]:
-    for target in smaller:
-        if is_complete(target.files, cache):
-            files = {file.role: locate(file.location, cache) for file in target.files}
-            if all(path.is_file() for path in files.values()):
-                yield Substitute(target=target, files={role: str(path) for role, path in files.items()})
+    measure = partial(usable_of, room, measure_free, reserved=reserved)
+    return open_ladder(
+        target, cache, measure, devices=max(gpus, 1), allow_lossy=allow_lossy, task=task, smaller=smaller
+    )
 
 
 def usable_of(
@@ -176,21 +165,31 @@ def free_of(room: Room) -> int | None:
 async def record_peak(
     job: ClaimedJob, room: Room, watch: Watch, serving: Serving, *, resident: Collection[str]
 ) -> None:
-    """Store the most memory that the target has used, if that is known and it was loaded as it is wanted.
+    """Store the most memory that the target of a job has used, as `remember_peak`."""
+    digest = job.job.target_digest
+    if digest is not None and not job.fenced.is_set():
+        await remember_peak(job.runtime.database, digest, room, watch, serving, resident=resident)
+
+
+async def remember_peak(
+    database: Database, digest: str, room: Room, watch: Watch, serving: Serving, *, resident: Collection[str]
+) -> None:
+    """Store the most memory that a target has used, if that is known and it was loaded as it is wanted.
 
     Args:
-        job: The job that used it.
+        database: Where it is stored.
+        digest: The target.
         room: Its devices.
         watch: What was sampled.
         serving: How it was loaded.
         resident: Digests of the targets that are loaded now.
     """
-    digest, is_smaller = job.job.target_digest, serving.fitted is not None and serving.fitted.steps
-    if digest is None or not room.devices or job.fenced.is_set() or is_smaller:
+    is_smaller = serving.fitted is not None and serving.fitted.steps
+    if not room.devices or is_smaller:
         return
     peak = peak_of(room, watch, serving.memory_before_bytes, is_beside=not {digest}.issuperset(resident))
     if peak:
-        async with job.runtime.database.transaction() as session:
+        async with database.transaction() as session:
             await memory.write_peak(session, digest, room.devices[0].name, peak)
 
 

@@ -6,8 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
@@ -22,10 +21,9 @@ from vlmhyperbench.domain.execution import Residency
 from vlmhyperbench.domain.recipes import ModelFile
 from vlmhyperbench.domain.specs import EndpointTarget, ModelTarget, Target
 from vlmhyperbench.environments.targets import PreparedTarget
-from vlmhyperbench.errors import OutOfMemory
 from vlmhyperbench.files import stamp_of
 from vlmhyperbench.logs.bounded import log_length
-from vlmhyperbench.serving.memory_back import wait_until_back
+from vlmhyperbench.worker.fitted_loads import load_fitted
 from vlmhyperbench.worker.gateway import CONTROL_TIMEOUT_S, GatewayClient, GatewayOptions, is_rented
 from vlmhyperbench_inference_worker.bodies import BodyWriter
 from vlmhyperbench_sdk.errors import Unavailable
@@ -235,15 +233,12 @@ class Serving:
         """Whether it was loaded with less than full quality, so that it fits."""
         return self.fitted is not None and self.fitted.is_lossy
 
-    async def _smaller(self, request: LoadRequest, fitted: FittedLoad) -> LoadRequest:
-        """Return how it is loaded after the steps of its ladder; files of a smaller quantisation are compared too."""
-        request = replace(request, engine_params=fitted.engine_params)
-        if fitted.substitute is None:
-            return request
-        pinned, cache = fitted.substitute.files, self.wanted.cache
+    async def _files_of(self, substitute: ModelTarget) -> dict[str, str]:
+        """Return the files of a smaller quantisation, which `is_alive` compares from now on."""
+        pinned, cache = substitute.files, self.wanted.cache
         self._files_in_use.enter_context(cache.in_use(weights.cached_files(pinned)))
         self._stamps = {path: stamp_of(path) for path in (weights.locate(file.location, cache) for file in pinned)}
-        return replace(request, files=await asyncio.to_thread(weights.files_for_engine, pinned, cache))
+        return await asyncio.to_thread(weights.files_for_engine, pinned, cache)
 
     async def _load(self, files: Mapping[str, str], free: Callable[[], int | None]) -> None:
         """Load as far down the ladder as the memory asks, and after an out of memory once on the next rung."""
@@ -259,36 +254,15 @@ class Serving:
             env=wanted.secrets,
             load_timeout_s=wanted.load_timeout_s,
         )
-        if wanted.ladder is not None:
-            find = wanted.ladder.fit if wanted.ran_out is None else partial(wanted.ladder.below, wanted.ran_out)
-            self.fitted = await asyncio.to_thread(find)
-            request = await self._smaller(request, self.fitted)
-        free_before = await asyncio.to_thread(free) if wanted.ladder is not None else None
-        try:
+        if wanted.ladder is None:
             self.status = await self._gateway.load(request)
-        except OutOfMemory:
-            lower = await self._lower(free_before, free)
-            if lower is None:
-                raise
-            self.fitted = lower
-            self.status = await self._gateway.load(await self._smaller(request, lower))
+        else:
+            loaded = await load_fitted(
+                self._gateway, request, wanted.ladder, files_of=self._files_of, free=free, below=wanted.ran_out
+            )
+            self.status, self.fitted = loaded.status, loaded.fitted
         if self.engine is not None and self.engine.pid is None and self.status.measured_at == "engine":
             self._headers = request_headers(request)
-
-    async def _lower(self, free_before: int | None, free: Callable[[], int | None]) -> FittedLoad | None:
-        """Return the next rung below a load that ran out of memory, once its memory is back; None if there is none.
-
-        Args:
-            free_before: Free bytes before that load; None if unknown.
-            free: Returns the free bytes now.
-        """
-        ladder, failed = self.wanted.ladder, self.fitted
-        if ladder is None or failed is None:
-            return None
-        if free_before is not None:
-            held = await asyncio.to_thread(ladder.held_bytes, failed)
-            await wait_until_back(free_before - held, held, free)
-        return await asyncio.to_thread(ladder.after_out_of_memory, failed)
 
 
 def is_to_be_rented(target: Target) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.causes import FailedRequest, failure_of, read_failure
-from vlmhyperbench.domain.failures import LOST_CONNECTION, UNREADABLE_SAMPLE
+from vlmhyperbench.domain.failures import LOST_CONNECTION, NOT_ASKED
 from vlmhyperbench.facts.sealing import blank_row, seal
 from vlmhyperbench.load.process import LoadProcess
 from vlmhyperbench.logs import SecretMasker
@@ -123,21 +123,21 @@ class Sink:
             rows = [row for row in rows if row["error_code"] not in LOST_CONNECTION and not _is_short(row)]
         return self._store(rows, phase=phase) if rows else None
 
-    def unreadable(self, planned: Sequence[tuple[PlannedRequest, str]], *, phase: int) -> Sealed:
-        """Store the rows of samples that cannot be read, each with its reason.
+    def unsent(self, planned: Sequence[tuple[PlannedRequest, str]], *, phase: int) -> Sealed:
+        """Store the rows of samples about which nothing is sent, each with its error: `code: reason`.
 
         Raises:
             Unavailable: storage is full or away.
         """
         rows = []
-        for request, reason in planned:
+        for request, error in planned:
             blank = blank_row(
                 phase=phase,
                 ordinal=request.ordinal,
                 sample=request.sample,
                 repeat=request.repeat,
                 status="error",
-                error=f"{UNREADABLE_SAMPLE}: {reason}",
+                error=error,
                 request_sha256=request.request_sha256,
             )
             rows.append(_complete(blank, request))
@@ -171,10 +171,10 @@ class Sink:
         )
 
 
-async def write_unreadable(
+async def write_unsent(
     job: ClaimedJob, work: Work, sink: Sink, *, phase: int, until: Collection[int] | None = None
 ) -> None:
-    """Write the error rows of samples that cannot be read.
+    """Write the rows of samples that cannot be read, or about which there is nothing to ask.
 
     Args:
         job: the claim.
@@ -191,10 +191,12 @@ async def write_unreadable(
     if until is not None:
         ordinals = ordinals[: max((index for index, ordinal in enumerate(ordinals, 1) if ordinal in until), default=0)]
     reasons = {ordinal: work.sample_of(ordinal).error for ordinal in ordinals}
-    unreadable = {ordinal: reason for ordinal, reason in reasons.items() if reason is not None}
-    if unreadable:
-        planned = [(work.requests[ordinal], reason) for ordinal, reason in unreadable.items()]
-        sealed = await asyncio.to_thread(sink.unreadable, planned, phase=phase)
+    errors = {
+        ordinal: f"{work.code_of(ordinal)}: {reason}" for ordinal, reason in reasons.items() if reason is not None
+    }
+    if errors:
+        planned = [(work.requests[ordinal], error) for ordinal, error in errors.items()]
+        sealed = await asyncio.to_thread(sink.unsent, planned, phase=phase)
         await job.append(sealed.chunk, sealed.rows)
 
 
@@ -222,6 +224,6 @@ def _complete(record: dict[str, Any], planned: PlannedRequest) -> dict[str, Any]
         "images": [image.sha256 for image in planned.images],
         "examples": json.dumps([example.as_json for example in planned.examples]) if planned.examples else None,
         "error": failed.error if failed else record["error"],
-        "failure": failure_of(failed) if failed else None,
+        "failure": failure_of(failed) if failed and failed.code != NOT_ASKED else None,
         "error_code": failed.code if failed else None,
     }

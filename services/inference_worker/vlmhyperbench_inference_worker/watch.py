@@ -111,6 +111,11 @@ class Watch:
         if self._file is not None:
             self._file.close()
 
+    def take_sample(self) -> None:
+        """Take a sample now, as of an engine that has just become ready."""
+        if not self._is_elsewhere:
+            self._sample()
+
     def latest(self) -> Resources | None:
         """Return the newest sample, for the live view; None before the first."""
         if not self._samples:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from vlmhyperbench.data.manifest import ManifestSample
 from vlmhyperbench.domain.arrivals import Instants
+from vlmhyperbench.domain.failures import NOT_ASKED, UNREADABLE_SAMPLE
 from vlmhyperbench.domain.fallbacks import TaskTokens
 from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.request_styles import Languages
@@ -54,6 +55,8 @@ class Work:
     """Number of samples of the run where `samples` has one for each repeat; None: as many as `samples`."""
     pipeline: PipelineTarget | None = None
     """The pipeline whose model is asked; `spec` is then that of the model."""
+    unasked: frozenset[int] = frozenset()
+    """Indexes of samples without a request because the answers of which it would be made are missing."""
     in_flight: int | None = None
     """Requests in flight as a person has changed them; None: as the scenario says."""
 
@@ -135,6 +138,10 @@ class Work:
         traced = arrivals.output_tokens if arrivals is not None else ()
         tokens = traced[ordinal] if ordinal < len(traced) else None
         return decoding if tokens is None else decoding.model_copy(update={"max_tokens": tokens})
+
+    def code_of(self, ordinal: int) -> str:
+        """Return the code of the row of an ordinal whose sample has an error."""
+        return NOT_ASKED if ordinal % len(self.samples) in self.unasked else UNREADABLE_SAMPLE
 
     @property
     def readable(self) -> list[int]:

@@ -10,7 +10,7 @@ import polars
 from vlmhyperbench.db import evidence, memory
 from vlmhyperbench.db.views import PhaseView, RunView
 from vlmhyperbench.domain.digests import digest_of
-from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.failures import NOT_SENT
 from vlmhyperbench.domain.identity import names_of_devices
 from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, devices_of
 from vlmhyperbench.domain.pipelines import Key, PipelineTarget, asked_model, asked_models
@@ -38,7 +38,9 @@ async def read_pipeline(runtime: Runtime, run: RunView, run_phases: Sequence[Pha
         if phase.kind == PHASE_KIND and phase.state is not PhaseState.VOID
     }
     facts = await read_facts(runtime.database, runtime.storage, run.id, phases=list(keys), payload=PAYLOAD)
-    asked = facts.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked in the others
+    asked = facts.filter(
+        polars.col("error_code").is_in(list(NOT_SENT)).fill_null(value=False).not_()
+    )  # nothing was asked in the others
     return PipelineRows(
         facts=asked,
         keys=keys,

@@ -14,7 +14,7 @@ import polars
 from vlmhyperbench.data.manifest import with_hashes
 from vlmhyperbench.db import artifacts, evidence, manifests, measures, phases, runs
 from vlmhyperbench.db.views import ArtifactView, PhaseView, RunView
-from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.failures import NOT_SENT
 from vlmhyperbench.domain.judging import METRIC, Judging, judge_of, judging_of, verdict_request
 from vlmhyperbench.domain.specs import EndpointTarget, MetricSpec
 from vlmhyperbench.domain.states import PhaseState
@@ -203,7 +203,9 @@ def use_of_judge(
         claims: the run's claims.
     """
     judging = judging_of(metric)
-    rows = rows.filter(polars.col("error_code").ne_missing(UNREADABLE_SAMPLE))  # nothing was asked about these
+    rows = rows.filter(
+        polars.col("error_code").is_in(list(NOT_SENT)).fill_null(value=False).not_()
+    )  # nothing was asked about these
     asked = _with_shown_images(rows.filter(~polars.col("is_reused")), answers, judging, total)
     offsets = clock_offsets(claims) if isinstance(judging.target, EndpointTarget) else None
     return JudgeUse(

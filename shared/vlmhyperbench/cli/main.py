@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from vlmhyperbench.cli import exits
-from vlmhyperbench.errors import InvalidInput, Unavailable, VlmHyperBenchError
+from vlmhyperbench.errors import DoesNotFit, InvalidInput, Unavailable, VlmHyperBenchError
 
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
@@ -134,6 +134,11 @@ def _print_error(error: VlmHyperBenchError, given: Sequence[str]) -> int:
 
     try:
         print_error(error, as_json="--json" in given)
+        if isinstance(error, DoesNotFit) and "--json" not in given:
+            from vlmhyperbench.cli.shortages import show_shortage
+            from vlmhyperbench.wire.shortages import MemoryShortage
+
+            show_shortage(MemoryShortage.model_validate(error.facts))
     except OSError:
         _discard_output(sys.stderr)
     return exits.code_of(error)

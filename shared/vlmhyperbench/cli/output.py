@@ -13,7 +13,7 @@ from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vlmhyperbench.domain.visible import visible
-from vlmhyperbench.errors import VlmHyperBenchError
+from vlmhyperbench.errors import DoesNotFit, VlmHyperBenchError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -89,7 +89,7 @@ def print_error(error: VlmHyperBenchError, *, as_json: bool) -> None:
     parts = [_part(part) for part in getattr(error, "errors", ())]
     if as_json:
         data = {"code": error.code, "message": error.message, "cure": error.cure, "errors": parts}
-        emit("error", data)
+        emit("error", data | ({"shortage": dict(error.facts)} if isinstance(error, DoesNotFit) else {}))
     if len(parts) > 1:
         note(f"error: {len(parts)} errors:")
         for part in parts:

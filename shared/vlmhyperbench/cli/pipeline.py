@@ -55,6 +55,9 @@ def ask(
         output: How the output is printed.
     """
     content = _question_file(question, image)
+    _, problems = validate(SessionCreate, {"pipeline": pipeline, "question": "0" * 64})
+    if problems:
+        raise InvalidInput(f"PIPELINE: {problems[0].message}", cure=problems[0].cure, code="usage")
     with Client() as client:
         uploaded = client.upload_answers(content)
         created = client.sessions.ask(SessionCreate(pipeline=pipeline, question=uploaded.sha256))

@@ -35,6 +35,7 @@ from vlmhyperbench.errors import InvalidInput, NotFound, Unavailable
 from vlmhyperbench.settings import Settings
 from vlmhyperbench.worker.gateway import GatewayClient, GatewayOptions
 from vlmhyperbench_sdk.gateway import LoadRequest, ModelStatus
+from vlmhyperbench_sdk.types import JsonObject
 
 MIN_KEY_CHARACTERS = 16
 CHECK_INTERVAL_S = 1.0
@@ -60,6 +61,8 @@ class Served:
     """The engine's own URL, if it can be measured without the gateway."""
     pid: int
     """Process id of the gateway."""
+    fallbacks: tuple[JsonObject, ...] = ()
+    """What was given up so that the models of a pipeline fit: model, rung, before, after, is_lossy."""
 
 
 def serve(
@@ -246,15 +249,15 @@ async def until_signalled() -> AsyncIterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-async def wait_for_failure(gateway: GatewayClient, *, stays_loaded: bool = True) -> str:
-    """Wait until a gateway fails, or its engine where the model stays loaded, and return the reason."""
+async def wait_for_failure(gateway: GatewayClient) -> str:
+    """Wait until a gateway or its engine fails, and return the reason."""
     while True:
         await asyncio.sleep(CHECK_INTERVAL_S)
         try:
             status = await gateway.status()
         except Unavailable as error:
             return error.message
-        if stays_loaded and status.state != "ready":
+        if status.state != "ready":
             return status.error or f"The model is {status.state}."
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from vlmhyperbench.data.estimating import estimate_memory
 from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.db.memory import need_of
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.execution import Execution, choose_execution
@@ -18,6 +17,7 @@ from vlmhyperbench.domain.refusals import MemoryRefusal
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.domain.targets import ModelTarget
 from vlmhyperbench.errors import DoesNotFit
+from vlmhyperbench_sdk.free_memory import FreeMemory
 
 
 def execution_of(
@@ -60,14 +60,20 @@ def execution_of(
 
 
 def execution_here(
-    pipeline: PipelineTarget, cache: ModelCache, *, margin: float, allow_lossy: bool = False
+    pipeline: PipelineTarget, cache: ModelCache, usable: FreeMemory, *, margin: float, allow_lossy: bool = False
 ) -> tuple[Execution, dict[str, int | None]]:
     """Return `execution_of` on this machine by estimates alone: on its accelerators, else in its memory.
+
+    Args:
+        pipeline: The pipeline.
+        cache: Where the files of its models lie.
+        usable: What a load may use now.
+        margin: By which estimates are multiplied.
+        allow_lossy: As in `execution_of`.
 
     Raises:
         DoesNotFit: the pipeline states `persistent`, and its models do not fit together.
     """
-    usable = usable_memory()
     is_accelerated = bool(usable.devices)
     known = usable.device_bytes if is_accelerated else usable.host_bytes
     have = known if known is not None else sys.maxsize

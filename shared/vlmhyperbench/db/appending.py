@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ChunkRow, JobRow, PhaseRow, RunRow
 from vlmhyperbench.db.views import NewChunk, NewFact
+from vlmhyperbench.domain.failures import NOT_ASKED
 from vlmhyperbench.domain.states import FactStatus, JobState, PhaseState
 from vlmhyperbench.errors import Conflict, InvalidInput
 
@@ -28,10 +29,11 @@ SELECT ordinal FROM reused_fact
 WHERE run_id = :run AND phase = :phase AND ordinal = ANY(CAST(:ordinals AS bigint[]))
 """)
 """An array: as many parameters as rows would take a third of an append's processor time to write."""
-_INSERT = text("""
+_INSERT = text(f"""
 INSERT INTO fact SELECT * FROM json_populate_recordset(NULL::fact, CAST(:rows AS json))
-ON CONFLICT DO NOTHING RETURNING status
-""")
+ON CONFLICT DO NOTHING
+RETURNING status <> '{FactStatus.OK.value}' AND error_code IS DISTINCT FROM '{NOT_ASKED}' AS has_failed
+""")  # noqa: S608 - consists of constants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Appended:
     done: int
     """Number of rows of the job so far."""
     failed: int
-    """Number of those rows that are not `ok`."""
+    """Number of those rows that are not `ok`, although a request was to be made."""
     cancel_requested: bool
     in_flight: int | None = None
     """As that of `claims.Renewed`."""
@@ -83,29 +85,28 @@ async def append(
     if is_own_phase and job.range_start is not None and job.range_end is not None:
         _check_range(rows, job.range_start, job.range_end)
     is_shared = await _hold_phase(session, job.run_id, claim_id, chunk.phase)
-    statuses = await _insert_facts(session, job.run_id, claim_id, chunk, rows)
-    if statuses:
+    failures = await _insert_facts(session, job.run_id, claim_id, chunk, rows)
+    if failures:
         await _insert_chunk(session, job.run_id, claim_id, chunk)
-    counted = statuses if is_own_phase else []
+    counted = failures if is_own_phase else []
     return await _count(session, job_id, job.run_id, counted, lease_s=lease_s, is_progress=bool(counted) and is_shared)
 
 
 async def _count(
-    session: AsyncSession, job_id: UUID, run_id: UUID, statuses: Sequence[str], *, lease_s: float, is_progress: bool
+    session: AsyncSession, job_id: UUID, run_id: UUID, failures: Sequence[bool], *, lease_s: float, is_progress: bool
 ) -> Appended:
-    """Add rows to the counts of the job and renew its lease.
+    """Add rows, each of which has failed or not, to the counts of the job and renew its lease.
 
     Only rows that outlive the claim are progress: those of a phase that restarts as a whole are lost with it.
     """
-    failed = sum(status != FactStatus.OK.value for status in statuses)
     run = select(_RUN).where(_RUN.c.id == run_id)
     after = (
         await session.execute(
             update(_JOB)
             .where(_JOB.c.id == job_id)
             .values(
-                done=_JOB.c.done + len(statuses),
-                failed=_JOB.c.failed + failed,
+                done=_JOB.c.done + len(failures),
+                failed=_JOB.c.failed + sum(failures),
                 lease_until=func.now() + func.make_interval(0, 0, 0, 0, 0, 0, lease_s),
                 **({"fails": literal(0)} if is_progress else {}),
             )
@@ -155,7 +156,8 @@ async def _hold_phase(session: AsyncSession, run_id: UUID, claim_id: UUID, phase
 
 async def _insert_facts(
     session: AsyncSession, run_id: UUID, claim_id: UUID, chunk: NewChunk, rows: Sequence[NewFact]
-) -> list[str]:
+) -> list[bool]:
+    """Insert rows that are not there yet, and return of each whether it has failed."""
     values = {"run": run_id, "phase": chunk.phase, "ordinals": [row.ordinal for row in rows]}
     reused = set((await session.execute(_REUSED, values)).scalars())
     location = {"run_id": str(run_id), "phase": chunk.phase, "claim_id": str(claim_id), "chunk": chunk.no}

@@ -12,3 +12,9 @@ LOST_CONNECTION = frozenset({"connect_failed", "connection_lost", "incomplete_st
 
 UNREADABLE_SAMPLE = "unreadable_sample"
 """Code of a sample that cannot be read, so that no request was sent."""
+
+NOT_ASKED = "not_asked"
+"""Code of a request that was not made, since the answers of which it is made are missing: no failure of anything."""
+
+NOT_SENT = frozenset({UNREADABLE_SAMPLE, NOT_ASKED})
+"""Codes of rows for which no request was sent."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from vlmhyperbench.domain.fallbacks import NoFit, Shortfall
+from vlmhyperbench.errors import DoesNotFit
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
 SHORTAGE: Final = "shortage"
@@ -87,6 +88,16 @@ def knobs_of(found: NoFit, names: Mapping[str, Sequence[str]]) -> tuple[Knob, ..
 def engine_knobs(names: Mapping[str, Sequence[str]]) -> tuple[Knob, ...]:
     """Return the parameters of the engine that need less where they are smaller."""
     return tuple(Knob(name=name, fixes=False) for parameters in names.values() for name in sorted(parameters))
+
+
+def named_by(error: DoesNotFit, names: Mapping[str, str]) -> DoesNotFit:
+    """Return a refusal whose knobs are called as who reads it sets them, such as a flag of a command."""
+    knobs = cast("list[JsonObject]", error.facts["knobs"])
+    named: list[JsonValue] = [{**knob, "name": names.get(str(knob["name"]), knob["name"])} for knob in knobs]
+    cure = error.cure or ""
+    for name, flag in names.items():
+        cure = cure.replace(f"Set {name}: true.", f"Give {flag}.")
+    return DoesNotFit(error.message, cure=cure, facts={**error.facts, "knobs": named})
 
 
 def _gib(size_bytes: int) -> str:

@@ -13,7 +13,7 @@ import polars
 from vlmhyperbench.db import phases
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import PhaseView
-from vlmhyperbench.domain.failures import UNREADABLE_SAMPLE
+from vlmhyperbench.domain.failures import NOT_SENT
 from vlmhyperbench.domain.pipelines import AskedModel, Key, PipelineTarget, asked_model, is_dispensable
 from vlmhyperbench.domain.states import PhaseState
 from vlmhyperbench.errors import Conflict
@@ -114,7 +114,13 @@ def _reply(row: dict[str, Any]) -> Reply:
     is_ok = row["status"] == "ok"
     return Reply(
         text=(row["text"] or "") if is_ok else None,
-        error=None if is_ok else (row["error"] or row["error_code"] or "failed").removeprefix(f"{UNREADABLE_SAMPLE}: "),
+        error=None if is_ok else _reason(row),
         failure="model" if row["failure"] == "model" else "infrastructure",
         **{name: row[name] for name in _OF_REPLY},
     )
+
+
+def _reason(row: dict[str, Any]) -> str:
+    """Return why a row has no answer; where nothing was sent, without the code, which is no word of a server."""
+    code, _, told = (row["error"] or "").partition(": ")
+    return told if code in NOT_SENT else row["error"] or row["error_code"] or "failed"

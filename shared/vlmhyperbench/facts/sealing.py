@@ -12,6 +12,7 @@ from uuid import UUID
 from vlmhyperbench.analysis.request_times import RequestTimes, times_of_record
 from vlmhyperbench.db.views import NewChunk, NewFact
 from vlmhyperbench.domain.causes import MAX_ERROR, clean
+from vlmhyperbench.domain.failures import NOT_ASKED
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench.facts.schema import CHUNK_COLUMNS, polars_schema, write_chunk
 from vlmhyperbench.storage import Storage
@@ -102,12 +103,12 @@ def _fitting(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fact(row: Mapping[str, Any], number: int, origin: Origin) -> NewFact:
-    times = _times(row)
+    times, is_ok = _times(row), row["failure"] is None and row["error_code"] != NOT_ASKED
     return NewFact(
         row=number,
         origin=origin,
-        status=FactStatus.OK if row["failure"] is None else FactStatus.ERROR,
-        error=None if row["failure"] is None or row["error"] is None else clean(row["error"], limit=MAX_ERROR),
+        status=FactStatus.OK if is_ok else FactStatus.ERROR,
+        error=None if is_ok or row["error"] is None else clean(row["error"], limit=MAX_ERROR),
         **{name: row[name] for name in _COPIED},
         **{name: getattr(times, name) for name in _TIMES if times is not None},
     )

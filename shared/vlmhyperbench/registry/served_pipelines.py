@@ -11,8 +11,8 @@ from vlmhyperbench.registry.references import References
 from vlmhyperbench.registry.validation import validate
 
 
-def pin_served(catalogue: Catalogue, plugins: Plugins, name: str) -> PinnedPipeline:
-    """Return a registered pipeline, pinned.
+def pin_served(catalogue: Catalogue, plugins: Plugins, name: str, *, allow_lossy: bool = False) -> PinnedPipeline:
+    """Return a registered pipeline, pinned; `allow_lossy`: with smaller quantisations that may stand for its models.
 
     Raises:
         RegistryErrors: it cannot be used; lists every error.
@@ -21,7 +21,7 @@ def pin_served(catalogue: Catalogue, plugins: Plugins, name: str) -> PinnedPipel
     references = References(catalogue=catalogue, plugins=plugins)
     pinned = None
     if choice is not None:
-        pinned = pin_pipeline(references, choice.pipeline, None, AskingDefaults(), ("pipeline",))
+        pinned = pin_pipeline(references, choice.pipeline, None, AskingDefaults(allow_lossy=allow_lossy), ("pipeline",))
     if pinned is None or references.problems:
         raise RegistryErrors.of((*problems, *references.problems))
     return pinned

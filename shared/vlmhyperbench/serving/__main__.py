@@ -34,7 +34,7 @@ def main() -> int:
 
 
 async def _serve(plan: ServingPlan, host: str, port: int, *, key: str) -> None:
-    upstreams, switch = Upstreams(key), ModelSwitch(key)
+    upstreams, switch = Upstreams(key), ModelSwitch(key, plan.models)
     app = ServedApp(plan, upstreams, switch)
     config = uvicorn.Config(
         app,

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from vlmhyperbench.domain.chat_bodies import USUAL, chat_body
@@ -14,7 +15,7 @@ from vlmhyperbench.domain.pipelines import AskedModel, PipelineTarget, asked_mod
 from vlmhyperbench.domain.response_formats import format_of_sample
 from vlmhyperbench.domain.targets import EndpointTarget, ModelTarget
 from vlmhyperbench.scoring.combining import Combiner
-from vlmhyperbench.serving.asking import Answer, PipelineQuestion, Tell, Told
+from vlmhyperbench.serving.asking import Answer, ModelLost, PipelineQuestion, Tell, Told
 from vlmhyperbench.serving.plan import ServingPlan
 from vlmhyperbench.serving.questions import Question, fitted, read_question
 from vlmhyperbench.serving.replies import Head, problem_of, refusal, written
@@ -78,7 +79,12 @@ class ServedApp:
         except InvalidInput as error:
             await _whole(send, 400, refusal(str(error), error.code))
             return
-        head = Head(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=pipeline.pipeline)
+        head = Head(
+            id=f"chatcmpl-{secrets.token_hex(12)}",
+            created=int(time.time()),
+            model=pipeline.pipeline,
+            fallbacks=self._plan.fallbacks,
+        )
         if question.is_streamed:
             await _start(send, 200, b"text/event-stream")
 
@@ -94,11 +100,14 @@ class ServedApp:
             return
         try:
             answer = await _unless_left(receive, self._answer(question, pipeline, combiner, None))
+        except ModelLost as error:
+            await _whole(send, 503, refusal(str(error), error.code))
+            return
         except VlmHyperBenchError as error:
             await _whole(send, 500, refusal(str(error), error.code))
             return
         if answer.last.value is None:
-            await _whole(send, 502, problem_of(answer))
+            await _whole(send, 503 if answer.lost else 502, problem_of(answer))
         else:
             await _bytes(send, 200, head.whole(answer, pipeline))
 
@@ -144,11 +153,12 @@ class ServedApp:
             try:
                 async with self._switch.using(served):
                     told = await self._upstreams.ask(served.url, body, tell)
+                    if told.reply.text is not None or told.reply.failure != "infrastructure":
+                        return told
+                    reason = await self._switch.why_lost(served)
             except NotLoaded as error:
-                return failed("not_loaded", str(error))
-            if told.reply.text is None and told.reply.failure == "infrastructure":
-                self._switch.doubt(served)
-            return told
+                return replace(failed("not_loaded", str(error)), is_lost=True)
+            return told if reason is None else replace(failed("model_lost", reason), is_lost=True)
 
         return await PipelineQuestion(pipeline, combiner, asked=self._asked, ask=ask, tell=tell).answer(question.prompt)
 
@@ -200,6 +210,7 @@ async def _more(send: Send, data: bytes, *, is_last: bool = False) -> None:
 
 async def _bytes(send: Send, status: int, data: bytes) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+    headers += [(b"retry-after", b"1")] if status == 503 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await _more(send, data, is_last=True)
 

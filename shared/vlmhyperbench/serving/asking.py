@@ -6,13 +6,22 @@ What they are asked and what their answers come to is computed by `scoring.combi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from vlmhyperbench.domain.pipelines import ROLES, AskedModel, Key, PipelineTarget, Role, StageSpec, asked_models
+from vlmhyperbench.domain.pipelines import (
+    ROLES,
+    AskedModel,
+    Key,
+    PipelineTarget,
+    Role,
+    StageSpec,
+    asked_models,
+    is_dispensable,
+)
 from vlmhyperbench.scoring.combining import Asked, Combiner, Reply, StageAnswer, shaped
 from vlmhyperbench.serving.drafts import Draft
-from vlmhyperbench_sdk.errors import VlmHyperBenchError
+from vlmhyperbench_sdk.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench_sdk.types import Prompt
 
 Tell = Callable[[str], Awaitable[None]]
@@ -25,6 +34,14 @@ class Told:
 
     reply: Reply
     finish_reason: str = "stop"
+    is_lost: bool = False
+    """Whether its engine or its gateway has ended, or cannot be started."""
+
+
+class ModelLost(Unavailable):
+    """A model that the pipeline cannot do without has ended; it is loaded again, and the request may be repeated."""
+
+    code = "pipeline_model_lost"
 
 
 Ask = Callable[[AskedModel, Prompt, Tell], Awaitable[Told]]
@@ -41,6 +58,8 @@ class Answer:
     finish_reason: str
     is_kept: bool
     """Whether all that was told before the end is the beginning of the answer."""
+    lost: Sequence[str] = ()
+    """Models whose engines have ended, as `stage/name`."""
 
 
 async def tell_nobody(_: str) -> None:
@@ -73,14 +92,16 @@ class PipelineQuestion:
         self._replies: dict[Key, Reply] = {}
         self._finish_reason = "stop"
         self._sent = ""
+        self._lost: list[str] = []
         self._failure: VlmHyperBenchError | None = None
-        """Of an aggregation; nothing more is asked after it."""
+        """Of an aggregation, or the loss of a model; nothing more is asked after it."""
 
     async def answer(self, prompt: Prompt) -> Answer:
         """Return the pipeline's answer, all of which has been told if there is one.
 
         Raises:
             PluginFailure: an aggregation broke its contract.
+            ModelLost: a model that is not optional has ended.
         """
         sample = Asked(question=shaped(self._pipeline.stages[0], prompt).user, replies=self._replies)
         answered = {stage.id: asyncio.Event() for stage in self._pipeline.stages}
@@ -94,7 +115,14 @@ class PipelineQuestion:
         is_kept = last.value is not None and last.value.startswith(self._sent)
         if self._tell is not None and last.value is not None and is_kept and len(last.value) > len(self._sent):
             await self._tell(last.value[len(self._sent) :])
-        return Answer(last=last, stages=answers, sample=sample, finish_reason=self._finish_reason, is_kept=is_kept)
+        return Answer(
+            last=last,
+            stages=answers,
+            sample=sample,
+            finish_reason=self._finish_reason,
+            is_kept=is_kept,
+            lost=tuple(self._lost),
+        )
 
     async def _ask_stage(
         self, stage: StageSpec, sample: Asked, question: Prompt, answered: Mapping[str, asyncio.Event]
@@ -125,13 +153,27 @@ class PipelineQuestion:
         tell = self._teller(stage, self._tell) if is_told and self._tell is not None else tell_nobody
         async with asyncio.TaskGroup() as group:
             tasks = {model.key: group.create_task(self._one(model, prompt, tell)) for model in models}
+            asking = set(tasks.values())
+            while asking and self._failure is None:
+                _, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            for task in asking:
+                task.cancel()
+        if self._failure is not None:
+            return
         told = {key: task.result() for key, task in tasks.items()}
         self._replies.update({key: each.reply for key, each in told.items()})
         if is_told:
             self._finish_reason = next(iter(told.values())).finish_reason
 
     async def _one(self, model: AskedModel, prompt: Prompt, tell: Tell) -> Told:
-        return await self._ask(model, prompt, tell)
+        told = await self._ask(model, prompt, tell)
+        if told.is_lost:
+            self._lost.append(model.label)
+            if not is_dispensable(self._pipeline, model):
+                message = f"The model {model.label} of the pipeline is lost: {told.reply.error}"
+                cure = "It is loaded again; repeat the request in a moment."
+                self._failure = self._failure or ModelLost(message, cure=cure)
+        return told
 
     def _is_told(self, stage: StageSpec, role: Role) -> bool:
         """Whether what a model says is the pipeline's answer while it says it.

@@ -42,6 +42,8 @@ class ServingPlan(Spec):
 
     target: PipelineTarget
     models: tuple[ServedModel, ...]
+    fallbacks: tuple[dict[str, JsonValue], ...] = ()
+    """What was given up so that the models fit: model (null: of the pipeline), rung, before, after, is_lossy."""
 
     def model(self, asked: AskedModel) -> ServedModel | None:
         """Return where a model is asked; None: it could not be loaded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -24,13 +24,15 @@ class Head:
     id: str
     created: int
     model: str
+    fallbacks: Sequence[Mapping[str, JsonValue]] = ()
+    """What was given up so that the models fit."""
 
     def whole(self, answer: Answer, pipeline: PipelineTarget) -> bytes:
         """Return an answer in one body."""
         message: JsonValue = {"role": "assistant", "content": answer.last.value}
         choice: JsonValue = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
         body = {**self._of("chat.completion"), "choices": [choice], "usage": usage_of(answer)}
-        return written({**body, "vlmhyperbench": _traced(answer, pipeline)})
+        return written({**body, "vlmhyperbench": self._traced(answer, pipeline)})
 
     def piece(self, text: str) -> bytes:
         """Return a piece of an answer as an event."""
@@ -43,10 +45,16 @@ class Head:
             return _event(problem_of(answer))
         head = self._of("chat.completion.chunk")
         choice: JsonValue = {"index": 0, "delta": {}, "finish_reason": answer.finish_reason}
-        events = [_event({**head, "choices": [choice], "vlmhyperbench": _traced(answer, pipeline)})]
+        events = [_event({**head, "choices": [choice], "vlmhyperbench": self._traced(answer, pipeline)})]
         if wants_usage:
             events.append(_event({**head, "choices": [], "usage": usage_of(answer)}))
         return b"".join([*events, DONE])
+
+    def _traced(self, answer: Answer, pipeline: PipelineTarget) -> dict[str, JsonValue]:
+        trace = dict(trace_of(pipeline, answer.sample, answer.stages))
+        given_up: list[JsonValue] = [dict(step) for step in self.fallbacks]
+        told: dict[str, JsonValue] = {"pipeline": pipeline.pipeline, "version": pipeline.version, "fallbacks": given_up}
+        return {**told, **cast("dict[str, JsonValue]", trace)}
 
     def _of(self, kind: str) -> dict[str, JsonValue]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
@@ -92,8 +100,3 @@ def written(body: Mapping[str, JsonValue]) -> bytes:
 
 def _event(body: Mapping[str, JsonValue]) -> bytes:
     return b"data: " + written(body) + b"\n\n"
-
-
-def _traced(answer: Answer, pipeline: PipelineTarget) -> dict[str, JsonValue]:
-    trace = dict(trace_of(pipeline, answer.sample, answer.stages))
-    return {"pipeline": pipeline.pipeline, "version": pipeline.version, **cast("dict[str, JsonValue]", trace)}

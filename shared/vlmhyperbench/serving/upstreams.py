@@ -20,6 +20,8 @@ CONNECT_S: Final = 10.0
 ANSWER_S: Final = 3600.0
 """Longest time without a piece of an answer; a gateway gives its engine no longer."""
 _MAX_ERROR: Final = 2000
+_NOBODY_BEHIND: Final = frozenset({502, 503, 504})
+"""With which a gateway or a proxy says that its engine does not answer."""
 
 
 class Upstreams:
@@ -88,7 +90,8 @@ def failed(code: str, message: str, *, http_status: int | None = None) -> Told:
     """Return the answer of a model that has none."""
     error = f"{code}: {message}"
     read = read_failure(status="error", http_status=http_status, error=error)
-    return Told(reply=Reply(error=error, failure=failure_of(read) if read is not None else "infrastructure"))
+    failure = failure_of(read) if read is not None else "infrastructure"
+    return Told(reply=Reply(error=error, failure=failure), is_lost=http_status in _NOBODY_BEHIND)
 
 
 def _message(text: str) -> str:

@@ -8,8 +8,10 @@ import io
 import json
 import os
 import signal
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import psutil
@@ -103,18 +105,47 @@ def test_a_model_that_cannot_be_loaded_ends_the_command_unless_it_is_optional(
     assert "broken" in failed.value.message
 
 
-def test_the_command_ends_with_the_name_of_the_model_whose_engine_was_killed(tmp_path: Path) -> None:
-    stage = {"id": "read", "type": "multi", "models": ["right", "killed"], "aggregation": {"type": "vote"}}
+@pytest.mark.parametrize("is_optional", [False, True])
+def test_a_model_whose_engine_was_killed_is_loaded_again_while_the_pipeline_is_served(
+    tmp_path: Path, is_optional: bool
+) -> None:
+    killed = {"model": "killed", "optional": is_optional}
+    stage = {"id": "read", "type": "multi", "models": ["right", killed], "aggregation": {"type": "vote"}}
+    body = {"model": "p", "messages": [{"role": "user", "content": "?"}]}
     with serving(home(tmp_path, [stage], right=MODEL, killed=MODEL), "p", command=("pipeline", "serve")) as served:
-        body = {"model": "p", "messages": [{"role": "user", "content": "?"}]}
-        assert served.ask("POST", "/chat/completions", served.data["key"], body)[0] == 200
+
+        def asked() -> tuple[int, dict[str, Any]]:
+            return served.ask("POST", "/chat/completions", served.data["key"], body)
+
+        def lost(answer: dict[str, Any]) -> str | None:
+            return answer["vlmhyperbench"]["stages"][0]["models"][1].get("error")
+
+        assert asked()[0] == 200
         os.kill(engine_of(served.process.pid, "killed"), signal.SIGKILL)
-        out, complaint = served.process.communicate(timeout=PATIENCE_S)
-        assert served.process.returncode == exits.SETUP
-        ended = json.loads(out)["data"]
-        assert (ended["code"], ended["message"].startswith("killed has failed: ")) == ("engine_failed", True)
-        assert "SIGKILL" in complaint
-        wait_until_ended(served.data["pid"])
+        status, told = asked()
+        if is_optional:
+            assert (status, told["choices"][0]["message"]["content"]) == (200, "It is blue")
+            assert (lost(told) or "").startswith("model_lost: "), told
+        else:
+            assert (status, told["error"]["code"]) == (503, "pipeline_model_lost")
+            assert "read/killed" in told["error"]["message"]
+        until = time.monotonic() + PATIENCE_S
+        while status == 503 or lost(told):
+            assert time.monotonic() < until, told
+            time.sleep(0.2)
+            status, told = asked()
+        assert status == 200
+        assert engine_of(served.process.pid, "killed")
+        assert served.process.poll() is None
+        os.kill(served.data["pid"], signal.SIGKILL)  # the pipeline's own gateway is back at its URL, with its key
+        while True:
+            assert time.monotonic() < until
+            with suppress(OSError, http.client.HTTPException):
+                if asked()[0] == 200:
+                    break
+            time.sleep(0.2)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(PATIENCE_S) == exits.OK
 
 
 def engine_of(pid: int, model: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.shared.cli.test_serve import serving
+from tests.shared.cli.test_serve import Serving, serving
 from tests.support.processes import PATIENCE_S
-from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.data import pipeline_memory
 from vlmhyperbench.data.model_cache import ModelCache
 from vlmhyperbench.data.pipeline_memory import execution_here
+from vlmhyperbench.data.usable_memory import usable_memory
 from vlmhyperbench.errors import DoesNotFit
 from vlmhyperbench.registry.plugins import InstalledPlugins
 from vlmhyperbench.registry.served_pipelines import pin_served
@@ -71,10 +72,24 @@ def test_a_sequential_pipeline_has_one_model_loaded_at_a_time_and_answers_every_
             models = answer["vlmhyperbench"]["stages"][0]["models"]
             assert not any(model.get("error") for model in models)
         assert len(engines(served.process.pid)) == 1
-        for gateway in gateways(served.process.pid) - {served.data["pid"]}:
-            psutil.Process(gateway).kill()
-            break
-        assert served.process.wait(PATIENCE_S) == exits.SETUP
+        before = gateways(served.process.pid)
+        killed = min(before - {served.data["pid"]})
+        psutil.Process(killed).kill()
+        assert eventually_answered(served, body)[0] == 200
+        assert killed not in gateways(served.process.pid)
+        assert len(gateways(served.process.pid)) == len(before)
+        assert len(engines(served.process.pid)) == 1
+
+
+def eventually_answered(served: Serving, body: object) -> tuple[int, Any]:
+    """Ask until what was lost has been started again, and return the first answer; until then it is refused by 503."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        status, answer = served.ask("POST", "/chat/completions", served.data["key"], body)
+        if status != 503 or time.monotonic() > until:
+            return status, answer
+        assert answer["error"]["code"] == "pipeline_model_lost", answer
+        time.sleep(0.2)
 
 
 def test_a_model_whose_engine_was_killed_is_named_and_loaded_again_for_the_next_question(tmp_path: Path) -> None:
@@ -89,7 +104,8 @@ def test_a_model_whose_engine_was_killed_is_named_and_loaded_again_for_the_next_
         (engine,) = engine_processes(served.process.pid)
         engine.kill()
         status, failed = served.ask("POST", "/chat/completions", key, body)
-        assert (status, READERS[0] in failed["error"]["message"]) == (502, True), failed
+        assert (status, failed["error"]["code"]) == (503, "pipeline_model_lost"), failed
+        assert READERS[0] in failed["error"]["message"]
         assert served.ask("POST", "/chat/completions", key, body)[0] == 200
 
 
@@ -97,12 +113,12 @@ def test_auto_chooses_by_the_estimates_and_says_why(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path / "small", "auto")))
     cache = ModelCache(tmp_path / "models", max_bytes=2**30)
     small = pin_served(open_catalogue(), InstalledPlugins(), "p").target
-    chosen, needs = execution_here(small, cache, margin=1.2)
+    chosen, needs = execution_here(small, cache, usable_memory(), margin=1.2)
     assert (chosen.asked, chosen.mode, chosen.steps) == ("auto", "persistent", ())
     assert chosen.need_bytes == sum(need or 0 for need in needs.values()) < chosen.have_bytes
     monkeypatch.setenv("VLMHB_HOME", str(home(tmp_path / "huge", "auto", **HUGE)))
     huge = pin_served(open_catalogue(), InstalledPlugins(), "p").target
-    chosen, _ = execution_here(huge, cache, margin=1.2)
+    chosen, _ = execution_here(huge, cache, usable_memory(), margin=1.2)
     assert (chosen.mode, [step.rung for step in chosen.steps]) == ("sequential", ["sequential mode"])
 
 
@@ -113,16 +129,14 @@ def test_an_optional_model_is_left_out_by_allow_lossy_so_that_the_other_stays_lo
     monkeypatch.setenv("VLMHB_HOME", str(folder))
     cache = ModelCache(tmp_path / "models", max_bytes=2**30)
     target = pin_served(open_catalogue(), InstalledPlugins(), "p").target
-    chosen, needs = execution_here(target, cache, margin=1.2)
+    chosen, needs = execution_here(target, cache, usable_memory(), margin=1.2)
     together = sum(need or 0 for need in needs.values())
-    monkeypatch.setattr(
-        pipeline_memory, "usable_memory", lambda: FreeMemory(host_bytes=together - 1, device_bytes=None, devices=0)
-    )
+    usable = FreeMemory(host_bytes=together - 1, device_bytes=None, devices=0)
     with pytest.raises(DoesNotFit) as refused:
-        execution_here(target, cache, margin=1.2)
+        execution_here(target, cache, usable, margin=1.2)
     facts: Any = refused.value.facts
     assert [knob["name"] for knob in facts["knobs"]] == ["execution_mode", "limits.allow_lossy"]
-    chosen, needs = execution_here(target, cache, margin=1.2, allow_lossy=True)
+    chosen, needs = execution_here(target, cache, usable, margin=1.2, allow_lossy=True)
     assert (chosen.mode, [step.is_lossy for step in chosen.steps]) == ("persistent", [True])
     (dropped,) = pipeline_memory.dropped_of(target, chosen)
     assert [needs[dropped]] == [together - (chosen.need_bytes or 0)]

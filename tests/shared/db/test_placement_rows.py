@@ -16,6 +16,7 @@ from tests.support.processes import eventually
 from vlmhyperbench.db import capacity, drains, durations, memory, reservations, scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.next_use import OpenRun, next_uses
 from vlmhyperbench.domain.outcomes import Complete
 from vlmhyperbench.domain.placement import Placement, Reservation, WorkerNow
 from vlmhyperbench.domain.scheduling import WaitingJob
@@ -269,3 +270,20 @@ async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs(room:
         verdicts = await durations.verdict_paces(session, [digest, "other"], project_id="p")
         assert await durations.verdict_paces(session, [digest], project_id="another") == {}
     assert verdicts == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
+
+
+async def test_the_plan_behind_a_job_is_the_open_runs_of_its_experiment_with_what_has_begun(room: EngineRoom) -> None:
+    first, second = run_spec(model="first"), run_spec(model="second")
+    experiment_id, (begun, _) = await room.add_experiment(first, second)
+    await room.shards(run_spec(model="of another run"))
+
+    async def plan() -> list[OpenRun]:
+        async with room.database.transaction() as session:
+            return await reservations.plan_of(session, begun.id)
+
+    assert next_uses([second.target_digest], await plan()) == [second.target_digest, first.target_digest]
+    assert next_uses([], await plan()) == [first.target_digest, second.target_digest]
+    await room.index(experiment_id)
+    assert (len(await plan()), next_uses([], await plan())) == (2, [])
+    await room.execute("UPDATE run SET finished_at = now() WHERE id = :run", run=begun.id)
+    assert [run.spec.target_digest for run in await plan()] == [second.target_digest]

@@ -37,6 +37,8 @@ class Member:
         """Whether it never begins one."""
         self.meets = meets
         """Where it waits for another one that is asked at the same time."""
+        self.is_lost = ""
+        """Why its gateway says that its engine has ended."""
         self.was_asked = threading.Event()
         self.was_left = threading.Event()
         """Set when a client has left in the middle."""
@@ -47,9 +49,11 @@ class Member:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                body = json.dumps({"state": "error", "error": member.is_lost} if member.is_lost else {"state": "ready"})
                 self.send_response(200)
-                self.send_header("content-length", "0")
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
+                self.wfile.write(body.encode())
 
             def do_POST(self) -> None:
                 member.keys.append(self.headers["authorization"])

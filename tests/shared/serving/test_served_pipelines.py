@@ -123,6 +123,34 @@ def test_a_member_that_fails_is_skipped_unless_none_may(tmp_path: Path) -> None:
     assert [event["error"]["code"] for event in events] == ["pipeline_member_failed"]
 
 
+def test_a_lost_model_that_is_needed_ends_the_request_at_once_and_an_optional_one_abstains(tmp_path: Path) -> None:
+    members = {"a": Member("blue", hangs=True), "b": Member(500), "c": Member("blue")}
+    members["b"].is_lost = "The engine ended while it served: SIGKILL.\nits output"
+    with served(target(vote("a", "b", "c")), tmp_path, members) as pipeline:
+        refused, events = pipeline.ask(), pipeline.stream()
+    assert members["a"].was_left.wait(PATIENCE_S)
+    assert (refused["status"], refused["error"]["code"]) == (503, "pipeline_model_lost")
+    assert "read/b" in refused["error"]["message"]
+    assert "SIGKILL" in refused["error"]["message"]
+    assert "its output" not in refused["error"]["message"]
+    assert [event["error"]["code"] for event in events] == ["pipeline_model_lost"]
+    stage = {**vote("a"), "members": [model("c"), model("b", is_optional=True)]}
+    with served(target(stage), tmp_path, members) as pipeline:
+        answer = pipeline.ask()
+    assert (answer["status"], answer["choices"][0]["message"]["content"]) == (200, "blue")
+    told = answer["vlmhyperbench"]["stages"][0]
+    assert (told["n_valid"], told["models"][1]["name"]) == (1, "b")
+    assert told["models"][1]["error"].startswith("model_lost: The engine ended while it served")
+
+
+def test_where_all_that_could_answer_is_lost_the_request_may_be_repeated(tmp_path: Path) -> None:
+    members = {"a": Member(503), "b": Member(502)}
+    stage = {**vote("a"), "members": [model("a", is_optional=True), model("b", is_optional=True)]}
+    with served(target(stage), tmp_path, members) as pipeline:
+        refused = pipeline.ask()
+    assert (refused["status"], refused["error"]["code"].startswith("pipeline_")) == (503, True)
+
+
 def test_stages_with_the_same_inputs_are_asked_at_once_and_a_pipeline_in_a_stage_like_a_model(tmp_path: Path) -> None:
     meeting = Barrier(2)
     members = {

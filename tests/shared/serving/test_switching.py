@@ -71,7 +71,7 @@ async def use(switch: ModelSwitch, model: ServedModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "calls"), [("ready", ["load", "status"]), ("error", ["load", "status", "unload", "load"])]
+    ("state", "calls"), [("ready", ["load", "status"]), ("error", ["load", "status", "status", "unload", "load"])]
 )
 async def test_a_doubted_model_is_loaded_again_unless_its_gateway_says_that_it_is_ready(
     gateway: Gateway, state: str, calls: list[str]
@@ -79,7 +79,7 @@ async def test_a_doubted_model_is_loaded_again_unless_its_gateway_says_that_it_i
     switch = ModelSwitch("key", free=lambda: 0)
     await use(switch, gateway.model)
     gateway.state = state
-    switch.doubt(gateway.model)
+    assert (await switch.why_lost(gateway.model) is None) == (state == "ready")
     await use(switch, gateway.model)
     await use(switch, gateway.model)
     assert gateway.calls == calls
@@ -124,9 +124,23 @@ async def test_the_next_model_is_loaded_once_the_memory_of_the_last_one_is_free(
 async def test_a_gateway_that_is_gone_is_named(gateway: Gateway) -> None:
     switch = ModelSwitch("key", free=lambda: 0)
     await use(switch, gateway.model)
-    switch.doubt(gateway.model)
     gateway.end()
+    assert "does not answer" in (await switch.why_lost(gateway.model) or "")
     with pytest.raises(NotLoaded) as failed:
         await use(switch, gateway.model)
     assert gateway.model.name in str(failed.value)
     await switch.close()
+
+
+async def test_a_model_that_an_earlier_process_left_loaded_is_unloaded_before_another_is_loaded(
+    gateway: Gateway,
+) -> None:
+    other = Gateway()
+    gateway.state = "ready"
+    switch = ModelSwitch("key", [gateway.model, other.model], free=lambda: 0)
+    await use(switch, other.model)
+    await use(switch, other.model)
+    assert (gateway.state, other.state) == ("unloaded", "ready")
+    assert (gateway.calls, other.calls) == (["unload"], ["unload", "load"])
+    await switch.close()
+    other.end()
