@@ -46,6 +46,7 @@ async def load(database: Database, *, stale_s: float, margin: float) -> Window:
         workers=seen.live,
         inferring=inferring,
         known=seen.known,
+        joined_s=seen.joined_s,
         memory=needs,
         running=running,
         paces=paces,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ from vlmhyperbench.domain.placement import DeviceNow, Inferring, WorkerNow
 from vlmhyperbench.domain.steps import STEPS
 
 KNOWN_S = 600.0
-"""Time since the last heartbeat of a worker within which its devices count as known: it may come back."""
+"""Time since the last heartbeat of a worker within which its devices count as known: it may come back.
+
+What is drained counts as known until a person resumes it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +28,12 @@ class Capacity:
 
     live: tuple[WorkerNow, ...]
     known: tuple[WorkerNow, ...]
+    joined_s: float = math.inf
+    """Time since the last of the known workers with devices has registered."""
 
 
 async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
-    """Read the live workers, drained ones included, and those that were seen a short time ago."""
+    """Read the live workers, drained ones included, and those that may come back."""
     values = {"stale": stale_s, "known": max(KNOWN_S, stale_s)}
     devices: dict[UUID, list[DeviceNow]] = defaultdict(list)
     for row in await session.execute(text(_DEVICES), values):
@@ -47,6 +53,7 @@ async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
             )
         )
     known: list[tuple[bool, WorkerNow]] = []
+    joined_s = math.inf
     for row in await session.execute(text(_WORKERS), values):
         worker = WorkerNow(
             id=row.id,
@@ -62,9 +69,12 @@ async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
             drained=row.drained,
         )
         known.append((row.is_live, worker))
+        if worker.devices:
+            joined_s = min(joined_s, row.joined_s)
     return Capacity(
         live=tuple(worker for is_live, worker in known if is_live),
         known=tuple(worker for _, worker in known),
+        joined_s=joined_s,
     )
 
 
@@ -85,13 +95,25 @@ _ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
 
 _DRAINED = "'by ' || drain.drained_by || ': ' || drain.reason AS drained"
 
+# The workers that may come back: those seen a short time ago, and the last boot of each that is drained, or a device of
+# it, such as that of a machine which is switched off for a repair.
+_KNOWN = """WITH known AS (
+  SELECT id FROM worker WHERE last_seen_at > now() - make_interval(secs => :known)
+  UNION
+  (SELECT DISTINCT ON (w.name, w.kind, w.host) w.id FROM worker w JOIN drain ON drain.resumed_at IS NULL AND (
+     (drain.scope = 'worker' AND drain.name = w.queue) OR (drain.scope = 'machine' AND drain.name = w.host)
+     OR (drain.scope = 'device' AND EXISTS (SELECT FROM device d WHERE d.worker_id = w.id AND d.uuid = drain.name)))
+   ORDER BY w.name, w.kind, w.host, w.registered_at DESC)
+)"""
+
 _DEVICES = f"""
+{_KNOWN}
 SELECT d.worker_id, d.no, d.kind, d.uuid, d.name, d.memory_bytes, {_DRAINED},
        d.state = 'BROKEN' AS is_broken, w.is_declared,
        COALESCE(held.bytes, 0) AS reserved_bytes, COALESCE(held.jobs, 0) AS jobs,
        COALESCE(held.is_exclusive, false) AS is_exclusive
 FROM device d
-JOIN worker w ON w.id = d.worker_id AND w.last_seen_at > now() - make_interval(secs => :known)
+JOIN known ON known.id = d.worker_id JOIN worker w ON w.id = known.id
 LEFT JOIN drain ON drain.scope = 'device' AND drain.name = d.uuid AND drain.resumed_at IS NULL
 LEFT JOIN (
   SELECT worker_id, device, sum(bytes) AS bytes, count(*) AS jobs, bool_or(is_exclusive) AS is_exclusive
@@ -114,15 +136,16 @@ SELECT w.id, {_GROUND}, held.is_timed, held.servers FROM worker w JOIN (
 """  # noqa: S608 - as above
 
 _WORKERS = f"""
+{_KNOWN}
 SELECT w.id, w.name, w.host, w.kind, w.queue, w.slots, w.resident, {_GROUND}, COALESCE(held.jobs, 0) AS busy,
        w.state = 'LIVE' AND w.last_seen_at > now() - make_interval(secs => :stale) AS is_live,
+       CAST(extract(epoch FROM now() - w.registered_at) AS float) AS joined_s,
        (SELECT {_DRAINED} FROM drain WHERE drain.resumed_at IS NULL
           AND ((drain.scope = 'worker' AND drain.name = w.queue) OR (drain.scope = 'machine' AND drain.name = w.host))
         ORDER BY drain.drained_at LIMIT 1) AS drained
-FROM worker w
+FROM known JOIN worker w ON w.id = known.id
 LEFT JOIN (
   SELECT worker_id, count(*) AS jobs FROM job WHERE state IN ('ASSIGNED', 'RUNNING') GROUP BY worker_id
 ) AS held ON held.worker_id = w.id
-WHERE w.last_seen_at > now() - make_interval(secs => :known)
 ORDER BY w.queue, w.id
 """  # noqa: S608 - as above

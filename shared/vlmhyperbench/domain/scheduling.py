@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -89,7 +90,9 @@ class Window:
     inferring: tuple[Inferring, ...] = ()
     """Workers in any state, since one that drains or has died may still be sending requests."""
     known: tuple[WorkerNow, ...] = ()
-    """Live workers and those seen a short time ago: a job that none of them could ever take fails."""
+    """Live workers and those that may come back: a job that none of them could ever take fails."""
+    joined_s: float = math.inf
+    """Time since the last of the known workers with devices has registered; after one, others may follow."""
     memory: Mapping[str, MemoryNeed] = field(default_factory=dict)
     """Digest of a target → the memory that it needs."""
     running: tuple[RunningJob, ...] = ()
@@ -141,7 +144,8 @@ def decide(
     The first job that has no room and has waited for `hold_s` holds a worker: jobs after it in the window's order do
     not get its room, so that neither a gang nor a large model starves. Jobs of its own experiment that share devices
     still do: there is an end to them, and their order is the one in which all of them end soon. A job that fits no
-    known device is refused once it has waited for `unfit_s`, in which a larger device may register.
+    known device is refused once it has waited for `unfit_s` since the last worker has registered: a larger one may
+    still come.
     """
     decisions: list[Decision] = []
     live = {worker.id: worker for worker in window.workers}
@@ -172,7 +176,8 @@ def decide(
         without_room.add(need.shape)
         reason = why_unfit(need, window.known) if STEPS[waiting.kind].asks is not None else None
         if reason is not None:
-            decisions += [Refuse(job_id=waiting.id, message=reason)] if waiting.waited_s >= unfit_s else []
+            is_given_up = min(waiting.waited_s, window.joined_s) >= unfit_s
+            decisions += [Refuse(job_id=waiting.id, message=reason)] if is_given_up else []
         elif STEPS[waiting.kind].asks is not None and not is_held and waiting.waited_s >= hold_s:
             if waiting.is_packed:
                 is_held, holding = floor.can_hold(need), waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -245,6 +246,36 @@ async def test_a_worker_that_was_seen_a_short_time_ago_is_known_but_not_live(roo
     async with room.database.transaction() as session:
         seen = await capacity.workers(session, stale_s=30)
     assert ([item.id for item in seen.live], [item.id for item in seen.known]) == ([], [worker])
+
+
+@pytest.mark.parametrize("scope", ["worker", "machine", "device"])
+async def test_what_is_drained_is_known_however_long_it_is_off(room: EngineRoom, scope: drains.DrainScope) -> None:
+    earlier, worker, other = [await room.add_worker(devices=devices) for devices in (1, 1, 2)]
+    for same in (earlier, worker):  # two boots of one worker
+        await room.execute("UPDATE worker SET name = 'w', queue = 'q', host = 'box' WHERE id = :id", id=same)
+    await room.execute("UPDATE device SET uuid = 'other-' || no WHERE worker_id = :id", id=other)
+    await room.execute("UPDATE worker SET last_seen_at = now() - interval '1 day', state = 'GONE'")
+    await drain(room, scope, {"worker": "q", "machine": "box", "device": "g0"}[scope])
+    async with room.database.transaction() as session:
+        seen = await capacity.workers(session, stale_s=30)
+    assert ([item.id for item in seen.live], [item.id for item in seen.known]) == ([], [worker])
+    assert [device.uuid for item in seen.known for device in item.devices] == ["g0"]
+    async with room.database.transaction() as session:
+        await drains.end(session, scope=scope, name={"worker": "q", "machine": "box", "device": "g0"}[scope], by="bert")
+        assert (await capacity.workers(session, stale_s=30)).known == ()
+
+
+async def test_the_last_registration_is_that_of_a_known_worker_with_devices(room: EngineRoom) -> None:
+    async def joined_s() -> float:
+        async with room.database.transaction() as session:
+            return (await capacity.workers(session, stale_s=30)).joined_s
+
+    await room.add_worker("evaluation")
+    assert await joined_s() == math.inf
+    first, second = [await room.add_worker(devices=1) for _ in range(2)]
+    for worker, ago in ((first, 900), (second, 40)):
+        await room.execute(f"UPDATE worker SET registered_at = now() - interval '{ago} s' WHERE id = :id", id=worker)
+    assert await joined_s() == pytest.approx(40, abs=5)
 
 
 async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs(room: EngineRoom) -> None:
