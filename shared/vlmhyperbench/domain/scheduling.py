@@ -11,6 +11,7 @@ from uuid import UUID
 
 from vlmhyperbench.domain.floor import Floor
 from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, Shape
+from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.packing import MAX_WORK, Piece, Shelf, best_order
 from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -97,8 +98,8 @@ class Window:
     """Digest of a target → the memory that it needs."""
     running: tuple[RunningJob, ...] = ()
     """What has a share of the devices now; only read where a job is waiting that is packed."""
-    paces: Mapping[str, float] = field(default_factory=dict)
-    """Digest of a target → measured seconds of an answer."""
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """Digest of a target → what was measured of its jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +199,13 @@ def _packed_well(window: Window) -> list[WaitingJob]:
             places.setdefault(job.experiment_id, []).append(no)
     if not places:
         return ordered
-    shelves, guess_s = _shelves(window), _guess(window)
+    shelves, guess = _shelves(window), _guess(window)
     for numbers in places.values():
         jobs = [ordered[no] for no in numbers]
         pieces = [
             Piece(
                 bytes=job.need(window.memory).memory.device_bytes or 0,
-                duration_s=guess_s(job.target_digest, job.answers),
+                duration_s=guess(job.target_digest).seconds(job.answers),
             )
             for job in jobs
         ]
@@ -215,10 +216,10 @@ def _packed_well(window: Window) -> list[WaitingJob]:
 
 
 def _shelves(window: Window) -> list[Shelf]:
-    guess_s = _guess(window)
+    guess = _guess(window)
     taken: dict[tuple[UUID, int], list[tuple[float, int]]] = {}
     for job in window.running:
-        left_s = guess_s(job.target_digest, job.answers)
+        left_s = guess(job.target_digest).answer_s * job.answers
         taken.setdefault((job.worker_id, job.device), []).append((left_s, job.bytes))
     return [
         Shelf(bytes=device.memory_bytes, slots=worker.slots, running=tuple(taken.get((worker.id, device.no), ())))
@@ -229,17 +230,23 @@ def _shelves(window: Window) -> list[Shelf]:
     ]
 
 
-def _guess(window: Window) -> Callable[[str | None, int], float]:
-    """Return what says how long a target needs for some answers, in seconds.
+def _guess(window: Window) -> Callable[[str | None], Pace]:
+    """Return what says at which pace the jobs of a target go.
 
     A target that was never measured is assumed to need time by its bytes, as those do that were.
     """
     sizes = {digest: need.device_bytes or 0 for digest, need in window.memory.items()}
     known = [(pace, sizes[digest]) for digest, pace in window.paces.items() if sizes.get(digest)]
-    per_byte = sum(pace for pace, _ in known) / sum(size for _, size in known) if known else 1.0
+    total = sum(size for _, size in known)
+    per_byte = Pace(answer_s=1.0)
+    if known:
+        per_byte = Pace(
+            answer_s=sum(pace.answer_s for pace, _ in known) / total,
+            start_s=sum(pace.start_s for pace, _ in known) / total,
+        )
 
-    def guess_s(digest: str | None, answers: int) -> float:
+    def guess(digest: str | None) -> Pace:
         pace = window.paces.get(digest or "")
-        return answers * (pace if pace is not None else per_byte * sizes.get(digest or "", 0))
+        return pace if pace is not None else per_byte.times(sizes.get(digest or "", 0))
 
-    return guess_s
+    return guess

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.engine_room import EngineRoom
 from tests.support.processes import eventually
-from vlmhyperbench.db import capacity, drains, durations, memory, reservations, scheduling
+from vlmhyperbench.db import capacity, claims, drains, durations, memory, reservations, reuse, scheduling
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench.domain.needs import MemoryNeed
-from vlmhyperbench.domain.outcomes import Complete
+from vlmhyperbench.domain.outcomes import Complete, Preempted
+from vlmhyperbench.domain.paces import Pace, Paces
 from vlmhyperbench.domain.placement import Placement, Reservation, WorkerNow
 from vlmhyperbench.domain.scheduling import WaitingJob
 from vlmhyperbench.domain.states import JobState, RunState
@@ -278,25 +280,71 @@ async def test_the_last_registration_is_that_of_a_known_worker_with_devices(room
     assert await joined_s() == pytest.approx(40, abs=5)
 
 
-async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs(room: EngineRoom) -> None:
+async def measure(room: EngineRoom, job_id: UUID, ordinals: list[int], *, whole_s: float, answering_s: float) -> None:
+    """Do a job as a worker does it: its claim lasts `whole_s`, of which these answers took `answering_s`."""
+    held = await room.take(job_id, await room.add_worker())
+    await room.append(held, ordinals)
+    async with room.database.transaction() as session:
+        measured = claims.ClaimRecord(client={"answers": len(ordinals), "answering_s": answering_s})
+        await claims.record(session, held.claim_id, measured)
+    await room.finish(held, Complete())
+    started = "UPDATE claim SET started_at = ended_at - make_interval(secs => :whole) WHERE id = :id"
+    await room.execute(started, id=held.claim_id, whole=whole_s)
+
+
+async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs_after_their_start(room: EngineRoom) -> None:
     run, shards = await room.shards(run_spec(samples_per_shard=3), samples=4)
-    for shard, ordinals in zip(shards, ([0, 1, 2], [3]), strict=True):
-        held = await room.take(shard.id, await room.add_worker())
-        await room.append(held, ordinals)
-        await room.finish(held, Complete())
-        await room.execute(
-            "UPDATE claim SET started_at = ended_at - interval '6 seconds' WHERE id = :id", id=held.claim_id
-        )
+    await measure(room, shards[0].id, [0, 1, 2], whole_s=66, answering_s=6)
+    await measure(room, shards[1].id, [3], whole_s=26, answering_s=6)
     digest = run.pinned_spec().target_digest
+    paces = Paces(
+        mean=Pace(answer_s=3.0, start_s=40.0),
+        fastest=Pace(answer_s=2.0, start_s=20.0),
+        slowest=Pace(answer_s=6.0, start_s=60.0),
+    )
     async with room.database.transaction() as session:
         known = await durations.measured_paces(session, [digest], project_id="p")
         assert await durations.answer_paces(session, [digest], project_id="another") == {}
         answers = await durations.answer_paces(session, [digest, "other"], project_id="p")
-    assert answers == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
-    assert known == {(digest, "reading"): durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
+        assert await durations.recent_paces(session, [digest, "other"]) == {digest: paces.mean}
+    assert answers == {digest: paces}
+    assert known == {(digest, "reading"): paces}
     await room.execute("UPDATE job SET kind = 'JUDGE' WHERE run_id = :id", id=run.id)
     async with room.database.transaction() as session:
         assert await durations.measured_paces(session, [digest], project_id="p") == {}
         verdicts = await durations.verdict_paces(session, [digest, "other"], project_id="p")
         assert await durations.verdict_paces(session, [digest], project_id="another") == {}
-    assert verdicts == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
+    assert verdicts == {digest: paces}
+
+
+async def test_rows_that_the_last_claim_has_not_asked_make_no_job_fast(room: EngineRoom) -> None:
+    run, [shard] = await room.shards(run_spec(), samples=100)
+    preempted = await room.take(shard.id, await room.add_worker())
+    await room.append(preempted, list(range(40)))
+    await room.finish(preempted, Preempted(reason="drained"))
+    reused = [
+        ReusedFactView(
+            run_id=run.id, phase=1, ordinal=no, source_run_id=run.id, source_phase=1, source_ordinal=no, is_ok=True
+        )
+        for no in range(40, 95)
+    ]
+    async with room.database.transaction() as session:
+        await reuse.add_to_shard(session, shard.id, reused)
+    await measure(room, shard.id, list(range(95, 100)), whole_s=70, answering_s=10)
+    assert (await room.job(shard.id)).done == 100
+    digest = run.pinned_spec().target_digest
+    async with room.database.transaction() as session:
+        [paces] = (await durations.measured_paces(session, [digest], project_id="p")).values()
+        recent = await durations.recent_paces(session, [digest])
+    assert paces.mean == paces.slowest == recent[digest] == Pace(answer_s=2.0, start_s=60.0)
+
+
+async def test_a_job_that_asked_nothing_tells_no_time(room: EngineRoom) -> None:
+    run, [shard] = await room.shards(run_spec(), samples=1)
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, [0])
+    await room.finish(held, Complete())
+    digest = run.pinned_spec().target_digest
+    async with room.database.transaction() as session:
+        assert await durations.measured_paces(session, [digest], project_id="p") == {}
+        assert await durations.recent_paces(session, [digest]) == {}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
 from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.packing import Piece, Shelf, best_order
 from vlmhyperbench.domain.scheduling import Assign, RunningJob, WaitingJob, Window, decide
 from vlmhyperbench.domain.steps import StepKind
@@ -59,10 +60,26 @@ def test_measured_paces_decide_which_of_two_models_of_one_size_starts() -> None:
         waiting=(fast, third, slow),
         workers=(worker_now(slots=4, devices=(device_now(),)),),
         memory=memory,
-        paces={"fast": 0.1, "slow": 9.0, "third": 0.1},
+        paces={"fast": Pace(answer_s=0.1), "slow": Pace(answer_s=9.0), "third": Pace(answer_s=0.1)},
     )
     [first] = [decision for decision in decide(window, unclaimed_s=15) if isinstance(decision, Assign)]
     assert first.job_id == slow.id
+
+
+def test_what_loads_long_starts_before_what_answers_slowly() -> None:
+    experiment = uuid4()
+    slow, heavy, third = (
+        replace(job(name, answers=4), experiment_id=experiment) for name in ("slow", "heavy", "third")
+    )
+    window = Window(
+        now=NOW,
+        waiting=(slow, heavy, third),
+        workers=(worker_now(slots=4, devices=(device_now(),)),),
+        memory={name: MemoryNeed(device_bytes=60) for name in ("slow", "heavy", "third")},
+        paces={"slow": Pace(answer_s=1.0), "heavy": Pace(answer_s=0.25, start_s=60.0), "third": Pace(answer_s=0.25)},
+    )
+    [first] = [decision for decision in decide(window, unclaimed_s=15) if isinstance(decision, Assign)]
+    assert first.job_id == heavy.id
 
 
 def test_a_large_model_that_waits_long_holds_nothing_against_its_own_experiment_but_all_against_others() -> None:
