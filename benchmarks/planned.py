@@ -4,7 +4,8 @@ Usage: python -m benchmarks.planned [--rounds 3]
 
 Twelve models of 2 to 20 GB share two devices of 24 GB, one of each worker; engines are simulated and have declared
 timing, all else is real. Each model is measured before by a run of its own of a third of the samples, so that the plan
-is of another number than what it knows. The real makespan is the time from the first claim of the experiment's inference to the end of the last one.
+is of another number than what it knows. The real makespan is the time from the first claim of the experiment's
+inference to the end of the last one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from vlmhyperbench.domain.floor import Floor
 from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, Shape
 from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.packing import MAX_WORK, Piece, Shelf, best_order
-from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow
+from vlmhyperbench.domain.placement import DeviceNow, Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.domain.unfit import why_unfit
 
@@ -199,20 +199,40 @@ def _packed_well(window: Window) -> list[WaitingJob]:
             places.setdefault(job.experiment_id, []).append(no)
     if not places:
         return ordered
-    shelves, guess = _shelves(window), _guess(window)
+    shelves, guess, bytes_of = _shelves(window), _guess(window), _bytes_of(window)
     for numbers in places.values():
         jobs = [ordered[no] for no in numbers]
-        pieces = [
-            Piece(
-                bytes=job.need(window.memory).memory.device_bytes or 0,
-                duration_s=guess(job.target_digest).seconds(job.answers),
-            )
-            for job in jobs
-        ]
+        pieces = [Piece(bytes=bytes_of(job), duration_s=guess(job.target_digest).seconds(job.answers)) for job in jobs]
         order = best_order(pieces, shelves, max_work=MAX_WORK // len(places))
         for no, chosen in zip(numbers, order, strict=True):
             ordered[no] = jobs[chosen]
     return ordered
+
+
+def _bytes_of(window: Window) -> Callable[[WaitingJob], int]:
+    """Return what says how many bytes a job takes of the smallest device that has them, as placement reserves them."""
+    kinds = {
+        (device.name, device.memory_bytes, device.is_accelerator): device
+        for worker in window.workers
+        for device in worker.devices
+    }
+    by_size = sorted(kinds.values(), key=lambda device: device.memory_bytes)
+    known: dict[Shape, int] = {}
+
+    def bytes_of(job: WaitingJob) -> int:
+        need = job.need(window.memory)
+        if need.shape not in known:
+            taken = [_taken(need, device) for device in by_size]
+            fitting = [size for size, device in zip(taken, by_size, strict=True) if size <= device.memory_bytes]
+            known[need.shape] = [*fitting, *taken[-1:], 0][0]
+        return known[need.shape]
+
+    return bytes_of
+
+
+def _taken(need: Need, device: DeviceNow) -> int:
+    needed = need.bytes_on(device)
+    return device.memory_bytes if needed is None else needed
 
 
 def _shelves(window: Window) -> list[Shelf]:
@@ -235,7 +255,7 @@ def _guess(window: Window) -> Callable[[str | None], Pace]:
 
     A target that was never measured is assumed to need time by its bytes, as those do that were.
     """
-    sizes = {digest: need.device_bytes or 0 for digest, need in window.memory.items()}
+    sizes = {digest: need.device_bytes or max(need.peaks.values(), default=0) for digest, need in window.memory.items()}
     known = [(pace, sizes[digest]) for digest, pace in window.paces.items() if sizes.get(digest)]
     total = sum(size for _, size in known)
     per_byte = Pace(answer_s=1.0)
