@@ -37,6 +37,7 @@ def test_a_plan_of_more_samples_loads_once_and_counts_only_what_was_asked(stack:
             "task": "synthetic-questions",
             "dataset": {"name": "synthetic-questions", "limit": samples},
             "scenario": {"name": "one-by-one", "kind": "offline", "in_flight": 1},
+            "reuse": "cache",
         }
         return RunEntry.model_validate(given)
 
