@@ -298,7 +298,7 @@ UPDATE job SET state = 'RUNNING', lease_until = now() + interval '1 hour' WHERE 
 
 _END = """
 UPDATE job SET state = 'DONE', worker_id = NULL
-WHERE id IN (SELECT id FROM job WHERE state = 'RUNNING' AND is_timed LIMIT :count)
+WHERE id IN (SELECT id FROM job WHERE state = 'RUNNING' LIMIT :count)
 """
 
 if __name__ == "__main__":

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from pydantic import TypeAdapter
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from vlmhyperbench.db import memory
 from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.needs import UNKNOWN, Need, devices_of
 from vlmhyperbench.domain.placement import DeviceNow, Inferring, WorkerNow
-from vlmhyperbench.domain.steps import STEPS
+from vlmhyperbench.domain.specs import ModelTarget
+from vlmhyperbench.domain.steps import STEPS, StepKind
 
 KNOWN_S = 600.0
 """Time since the last heartbeat of a worker within which its devices count as known: it may come back.
@@ -35,23 +40,25 @@ class Capacity:
 async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
     """Read the live workers, drained ones included, and those that may come back."""
     values = {"stale": stale_s, "known": max(KNOWN_S, stale_s)}
+    pinned = await _pinned(session)
     devices: dict[UUID, list[DeviceNow]] = defaultdict(list)
     for row in await session.execute(text(_DEVICES), values):
-        devices[row.worker_id].append(
-            DeviceNow(
-                no=row.no,
-                memory_bytes=row.memory_bytes,
-                reserved_bytes=int(row.reserved_bytes),
-                jobs=row.jobs,
-                is_exclusive=row.is_exclusive,
-                name=row.name,
-                is_accelerator=row.kind != "cpu",
-                uuid=row.uuid,
-                drained=row.drained,
-                is_broken=row.is_broken,
-                is_declared=row.is_declared,
-            )
+        device = DeviceNow(
+            no=row.no,
+            memory_bytes=row.memory_bytes,
+            reserved_bytes=int(row.reserved_bytes),
+            jobs=row.jobs,
+            is_exclusive=row.is_exclusive,
+            name=row.name,
+            is_accelerator=row.kind != "cpu",
+            uuid=row.uuid,
+            drained=row.drained,
+            is_broken=row.is_broken,
+            is_declared=row.is_declared,
         )
+        # As their worker chose it: a target is on the first devices, as many as it needs.
+        own = [need for need in pinned[row.worker_id] if len(devices[row.worker_id]) < need.devices]
+        devices[row.worker_id].append(replace(device, pinned=tuple(_taken(need, device) for need in own)))
     known: list[tuple[bool, WorkerNow]] = []
     joined_s = math.inf
     for row in await session.execute(text(_WORKERS), values):
@@ -78,6 +85,29 @@ async def workers(session: AsyncSession, *, stale_s: float) -> Capacity:
     )
 
 
+async def _pinned(session: AsyncSession) -> Mapping[UUID, Sequence[Need]]:
+    """Read what pinned targets need that are loaded and idle, by worker; what a job uses has its reservation."""
+    rows = (await session.execute(text(_PINNED))).all()
+    known = await memory.needs_of(session, {row.target_digest for row in rows}, margin=1.0) if rows else {}
+    needs: dict[UUID, list[Need]] = defaultdict(list)
+    for row in rows:
+        needs[row.worker_id].append(
+            Need(
+                kind=StepKind.GENERATE,
+                target_digest=row.target_digest,
+                devices=devices_of(_TARGET.validate_python(row.target)),
+                memory=known.get(row.target_digest, UNKNOWN),
+            )
+        )
+    return needs
+
+
+def _taken(need: Need, device: DeviceNow) -> tuple[str, int]:
+    """Return what a pinned target has of a device, as its worker has reserved it."""
+    needed = need.bytes_on(device)
+    return need.target_digest or "", device.memory_bytes if needed is None else needed
+
+
 async def inferring(session: AsyncSession) -> tuple[Inferring, ...]:
     """Read the workers that hold a job which sends requests, whatever state the workers are in."""
     rows = await session.execute(text(_INFERRING), {"asking": _ASKING})
@@ -92,6 +122,17 @@ def _ground(row: Row[Any]) -> Ground:
 
 
 _ASKING = [kind.value for kind, step in STEPS.items() if step.asks is not None]
+
+_TARGET: TypeAdapter[ModelTarget] = TypeAdapter(ModelTarget)
+
+_PINNED = """
+SELECT DISTINCT ON (h.worker_id, h.target_digest) h.worker_id, h.target_digest, h.target
+FROM held_model h JOIN worker w ON w.id = h.worker_id AND h.target_digest = ANY(w.resident)
+WHERE h.is_pinned AND h.state = 'loaded' AND NOT EXISTS (
+  SELECT FROM job j WHERE j.worker_id = h.worker_id AND j.target_digest = h.target_digest
+                      AND j.state IN ('ASSIGNED', 'RUNNING'))
+ORDER BY h.worker_id, h.target_digest
+"""
 
 _DRAINED = "'by ' || drain.drained_by || ': ' || drain.reason AS drained"
 

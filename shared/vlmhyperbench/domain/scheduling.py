@@ -242,7 +242,11 @@ def _shelves(window: Window) -> list[Shelf]:
         left_s = guess(job.target_digest).answer_s * job.answers
         taken.setdefault((job.worker_id, job.device), []).append((left_s, job.bytes))
     return [
-        Shelf(bytes=device.memory_bytes, slots=worker.slots, running=tuple(taken.get((worker.id, device.no), ())))
+        Shelf(
+            bytes=device.memory_bytes - sum(size for _, size in device.pinned),
+            slots=worker.slots,
+            running=tuple(taken.get((worker.id, device.no), ())),
+        )
         for worker in window.workers
         if worker.drained is None
         for device in worker.devices

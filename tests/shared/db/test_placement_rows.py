@@ -10,11 +10,12 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.engine_room import EngineRoom
 from tests.support.processes import eventually
-from vlmhyperbench.db import capacity, claims, drains, durations, memory, reservations, reuse, scheduling
+from vlmhyperbench.db import capacity, claims, drains, durations, held_models, memory, reservations, reuse, scheduling
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench.domain.needs import MemoryNeed
@@ -207,6 +208,34 @@ async def test_a_job_that_fits_no_device_fails_its_run_with_the_reason(room: Eng
     after = await room.run(run.id)
     assert (after.state, after.reason) == (RunState.FAILED, "inference: It needs more.")
     assert ((await room.job(shard.id)).outcome or {})["code"] == "does_not_fit"
+
+
+@pytest.mark.parametrize(("estimate", "taken"), [(60, 60), (None, MEMORY)], ids=["estimated", "unknown"])
+async def test_a_pinned_model_has_its_share_of_a_device_while_no_job_uses_it(
+    room: EngineRoom, estimate: int | None, taken: int
+) -> None:
+    run, [shard] = await room.shards(run_spec().model_copy(update={"shares_device": True}))
+    spec, worker = run.pinned_spec(), await room.add_worker(slots=4, devices=2)
+    digest, target = spec.target_digest, spec.target.model_dump(mode="json")
+
+    async def pinned() -> list[tuple[tuple[str, int], ...]]:
+        [seen] = await live(room)
+        return [device.pinned for device in seen.devices]
+
+    async with room.database.transaction() as session:
+        if estimate is not None:
+            known = MemoryEstimate(device_bytes=estimate, host_bytes=0, source="static")
+            await memory.write_estimates(session, {digest: known})
+        for project in ("p", "q"):
+            await held_models.ask_to_load(
+                session, project, "m", target=target, digest=digest, is_pinned=True, by="anna"
+            )
+        await session.execute(text("UPDATE held_model SET state = 'loaded', worker_id = :id"), {"id": worker})
+    assert await pinned() == [(), ()]  # its worker has unloaded it for a job that was alone
+    await room.execute("UPDATE worker SET resident = ARRAY[:digest] WHERE id = :id", digest=digest, id=worker)
+    assert await pinned() == [((digest, taken),), ()]
+    assert await reserve(room, shard.id, worker, part(60))
+    assert await pinned() == [(), ()]  # the job has it reserved
 
 
 async def drain(room: EngineRoom, scope: drains.DrainScope, name: str) -> None:
