@@ -86,7 +86,12 @@ async def read_known(runtime: Runtime, specs: Sequence[RunSpec], *, project_id: 
     }
     return Known(
         workers=tuple(worker for worker in seen.live if worker.kind == "inference"),
-        memory=estimated | measured,
+        # What was measured on one device says nothing of another, for which the estimate counts.
+        memory=measured
+        | {
+            digest: replace(need, peaks=measured[digest].peaks) if digest in measured else need
+            for digest, need in estimated.items()
+        },
         paces=paces,
         verdicts=verdicts,
         samples=tuple(counts),
