@@ -87,10 +87,12 @@ async def read_known(runtime: Runtime, specs: Sequence[RunSpec], *, project_id: 
     return Known(
         workers=tuple(worker for worker in seen.live if worker.kind == "inference"),
         # What was measured on one device says nothing of another, for which the estimate counts.
-        memory=measured
+        memory=estimated
         | {
-            digest: replace(need, peaks=measured[digest].peaks) if digest in measured else need
-            for digest, need in estimated.items()
+            digest: replace(estimated[digest], peaks=need.peaks)
+            if need.device_bytes is None and digest in estimated
+            else need
+            for digest, need in measured.items()
         },
         paces=paces,
         verdicts=verdicts,
