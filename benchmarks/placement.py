@@ -48,11 +48,14 @@ from vlmhyperbench_sdk.protocols import MemoryEstimate
 
 GIB = 1024**3
 MODELS, DEVICE_GIB, DRAWS = 12, 24, 12
+ANY, FEW = 4 * MODELS, 4
+"""Jobs that a worker takes at a time: as many as fit its device, as the best schedule does, and the default."""
 KNOWN = (
     ("measured before", "≤ 1.15"),
     ("never measured", "≤ 1.15 where they grow with the size"),
     ("never measured, in 2 shards each", "≤ 1.15"),
     ("never measured, in 4 shards each", "≤ 1.15"),
+    ("measured before, 4 jobs at a time", ""),
 )
 """What the scheduler knows of the durations, with the aim."""
 JOBS, WORKERS, TARGETS, ROUNDS = 100_000, 500, 100, 9
@@ -79,14 +82,15 @@ def packing_ratios(seed: int, duration: Callable[[random.Random, int], int]) -> 
     """Return the makespan of the scheduler over the best one, for models drawn from 2 to 20 GB, for each of `KNOWN`.
 
     The scheduler knows the sizes. It has measured the models before, or it has measured none, and learns the pace of a
-    model from its first shard that ends. The best schedule is that of whole runs, so shards may be better.
+    model from its first shard that ends. The best schedule is that of whole runs, so shards may be better; it starts as
+    many as fit.
     """
     draw = random.Random(seed)
     items = [Item(size := draw.randint(2, 20), duration(draw, size)) for _ in range(MODELS)]
     needs = {str(no): MemoryNeed(device_bytes=item.size * GIB) for no, item in enumerate(items)}
     makespans = [
-        plan_on_paper(_jobs_of(items, shards), _two_workers(), needs, paces).makespan_s or 0
-        for shards, paces in ((1, None), (1, {}), (2, {}), (4, {}))
+        plan_on_paper(_jobs_of(items, shards), _two_workers(slots), needs, paces).makespan_s or 0
+        for shards, paces, slots in ((1, None, ANY), (1, {}, ANY), (2, {}, ANY), (4, {}, ANY), (1, None, FEW))
     ]
     best = best_makespan(items, DEVICE_GIB, at_most=round(min(makespans[:2])))
     return tuple(makespan / best for makespan in makespans)
@@ -107,13 +111,13 @@ def _jobs_of(items: Sequence[Item], shards: int) -> list[PaperJob]:
     ]
 
 
-def _two_workers() -> list[WorkerNow]:
+def _two_workers(slots: int) -> list[WorkerNow]:
     return [
         WorkerNow(
             id=UUID(int=no),
             kind="inference",
             queue=str(no),
-            slots=4 * MODELS,
+            slots=slots,
             busy=0,
             devices=(DeviceNow(no=0, memory_bytes=DEVICE_GIB * GIB),),
             ground=Ground(machine=str(no)),
