@@ -2,8 +2,8 @@
 
 Usage: python -m benchmarks.placement
 
-The packing compares the decisions of the scheduler with the best schedule that an exhaustive search finds. The tick
-reads and writes a Postgres of its own; only the rings are left out.
+The packing compares the decisions of the scheduler with the best schedule that an exhaustive search finds. A tick is
+that of the scheduler's loop, on a Postgres and a Valkey of its own: what is assigned counts as claimed before the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -26,28 +27,35 @@ from sqlalchemy import text
 
 from benchmarks.best_packing import Item, best_makespan
 from benchmarks.parts import machine_load
-from vlmhyperbench.db import experiments, memory, migrations, platform_numbers, runs, scheduling, workers
+from vlmhyperbench.db import experiments, memory, migrations, platform_numbers, runs, workers
 from vlmhyperbench.db.engine import Database
-from vlmhyperbench.db.owners import Mark
+from vlmhyperbench.db.leadership import Leadership
 from vlmhyperbench.domain.ground import Ground
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.paper_plan import PaperJob, plan_on_paper
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
-from vlmhyperbench.domain.scheduling import Assign, WaitingJob, decide
+from vlmhyperbench.domain.scheduling import WaitingJob
 from vlmhyperbench.domain.specs import DatasetSpec, ModelTarget, PromptSpec, RunSpec
 from vlmhyperbench.domain.steps import StepKind
 from vlmhyperbench.local.postgres import Postgres
+from vlmhyperbench.local.valkey import Valkey
 from vlmhyperbench.monitoring.numbers import write_text
-from vlmhyperbench_scheduler import window
+from vlmhyperbench.queues.ringing import Bell
+from vlmhyperbench.runtime import open_runtime
+from vlmhyperbench.settings import Settings
+from vlmhyperbench_scheduler.loop import Loop
 from vlmhyperbench_sdk.protocols import MemoryEstimate
 
 GIB = 1024**3
 MODELS, DEVICE_GIB, DRAWS = 12, 24, 12
+ANY, FEW = 4 * MODELS, 4
+"""Jobs that a worker takes at a time: as many as fit its device, as the best schedule does, and the default."""
 KNOWN = (
     ("measured before", "≤ 1.15"),
     ("never measured", "≤ 1.15 where they grow with the size"),
     ("never measured, in 2 shards each", "≤ 1.15"),
     ("never measured, in 4 shards each", "≤ 1.15"),
+    ("measured before, 4 jobs at a time", ""),
 )
 """What the scheduler knows of the durations, with the aim."""
 JOBS, WORKERS, TARGETS, ROUNDS = 100_000, 500, 100, 9
@@ -74,14 +82,15 @@ def packing_ratios(seed: int, duration: Callable[[random.Random, int], int]) -> 
     """Return the makespan of the scheduler over the best one, for models drawn from 2 to 20 GB, for each of `KNOWN`.
 
     The scheduler knows the sizes. It has measured the models before, or it has measured none, and learns the pace of a
-    model from its first shard that ends. The best schedule is that of whole runs, so shards may be better.
+    model from its first shard that ends. The best schedule is that of whole runs, so shards may be better; it starts as
+    many as fit.
     """
     draw = random.Random(seed)
     items = [Item(size := draw.randint(2, 20), duration(draw, size)) for _ in range(MODELS)]
     needs = {str(no): MemoryNeed(device_bytes=item.size * GIB) for no, item in enumerate(items)}
     makespans = [
-        plan_on_paper(_jobs_of(items, shards), _two_workers(), needs, paces).makespan_s or 0
-        for shards, paces in ((1, None), (1, {}), (2, {}), (4, {}))
+        plan_on_paper(_jobs_of(items, shards), _two_workers(slots), needs, paces).makespan_s or 0
+        for shards, paces, slots in ((1, None, ANY), (1, {}, ANY), (2, {}, ANY), (4, {}, ANY), (1, None, FEW))
     ]
     best = best_makespan(items, DEVICE_GIB, at_most=round(min(makespans[:2])))
     return tuple(makespan / best for makespan in makespans)
@@ -102,13 +111,13 @@ def _jobs_of(items: Sequence[Item], shards: int) -> list[PaperJob]:
     ]
 
 
-def _two_workers() -> list[WorkerNow]:
+def _two_workers(slots: int) -> list[WorkerNow]:
     return [
         WorkerNow(
             id=UUID(int=no),
             kind="inference",
             queue=str(no),
-            slots=4 * MODELS,
+            slots=slots,
             busy=0,
             devices=(DeviceNow(no=0, memory_bytes=DEVICE_GIB * GIB),),
             ground=Ground(machine=str(no)),
@@ -119,27 +128,23 @@ def _two_workers() -> list[WorkerNow]:
 
 async def tick_times() -> list[tuple[str, str]]:
     """Measure ticks over `JOBS` READY jobs, behind which scores and reports wait, and `WORKERS` devices."""
-    with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder:
-        server = Postgres(Path(folder) / "pg")
-        server.start()
-        try:
-            migrations.upgrade(server.url)
-            database = Database(server.url)
+    with tempfile.TemporaryDirectory(prefix="vlmhb-") as folder, _servers(Path(folder)) as (postgres, settings):
+        async with open_runtime(settings) as runtime:
+            database = runtime.database
             await _fill(database)
-            postgres = psutil.Process(int((Path(folder) / "pg" / "data" / "postmaster.pid").read_text().split()[0]))
+            bell = Bell(settings.redis_url.get_secret_value())
+            loop = Loop(runtime, bell, Leadership(settings.database_url.get_secret_value()))
             gc.freeze()  # as the scheduler does it
-            filling = [await _tick(database, postgres)]
+            filling = [await _tick(loop, database, postgres)]
             while filling[-1].assigned:
-                filling.append(await _tick(database, postgres))
-            steady = [await _tick(database, postgres) for _ in range(ROUNDS)]
+                filling.append(await _tick(loop, database, postgres))
+            steady = [await _tick(loop, database, postgres) for _ in range(ROUNDS)]
             freed = []
             for _ in range(ROUNDS):
                 await _free(database, 10)
-                freed.append(await _tick(database, postgres))
+                freed.append(await _tick(loop, database, postgres))
             scraped = [await _scrape(database) for _ in range(ROUNDS)]
-            await database.close()
-        finally:
-            server.stop()
+            bell.close()
     return [
         ("tick over 100,000 READY jobs, 500 devices full", _shown(steady)),
         ("the same, 10 devices have become free", _shown(freed)),
@@ -148,13 +153,31 @@ async def tick_times() -> list[tuple[str, str]]:
     ]
 
 
+@contextmanager
+def _servers(folder: Path) -> Iterator[tuple[psutil.Process, Settings]]:
+    """Start Postgres with the schema, and Valkey; yield the first's process and the settings of a scheduler of both."""
+    database, broker = Postgres(folder / "pg"), Valkey(folder / "valkey")
+    database.start()
+    try:
+        broker.start()
+        try:
+            migrations.upgrade(database.url)
+            # No worker is there to be seen, nor to renew a lease.
+            timers = {"stale_worker_s": 3600}
+            given = {"home": folder, "database_url": database.url, "redis_url": broker.url, "timers": timers}
+            pid = int((folder / "pg" / "data" / "postmaster.pid").read_text().split()[0])
+            yield psutil.Process(pid), Settings.model_validate(given)
+        finally:
+            broker.stop()
+    finally:
+        database.stop()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """What a tick took."""
 
     time_s: float
-    decided_s: float
-    """Time until the writes."""
     cpu_s: float
     """Processor time of scheduler and Postgres together, which other work on the machine hardly changes."""
     assigned: int
@@ -162,10 +185,9 @@ class Tick:
 
 def _shown(ticks: list[Tick]) -> str:
     durations, spent = [tick.time_s * 1e3 for tick in ticks], [tick.cpu_s * 1e3 for tick in ticks]
-    deciding = statistics.median(tick.decided_s * 1e3 for tick in ticks)
     assigned = sum(tick.assigned for tick in ticks)
     return (
-        f"median {statistics.median(durations):.0f} ms, max {max(durations):.0f} ms, until decided {deciding:.0f} ms, "
+        f"median {statistics.median(durations):.0f} ms, max {max(durations):.0f} ms, "
         f"processor {statistics.median(spent):.0f} ms, max {max(spent):.0f} ms; "
         f"{assigned} jobs assigned in {len(ticks)} ticks"
     )
@@ -176,24 +198,15 @@ def _cpu_of(server: psutil.Process) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in (server, *server.children()))
 
 
-async def _tick(database: Database, server: psutil.Process) -> Tick:
-    """Read the window, decide and write."""
+async def _tick(loop: Loop, database: Database, server: psutil.Process) -> Tick:
+    """Do a whole tick of the scheduler: reap, advance, decide, assign, ring and publish."""
     server_cpu_s, cpu_s, start = _cpu_of(server), time.process_time(), time.perf_counter()
-    seen = await window.load(database, stale_s=3600, margin=1.2)
-    decisions = decide(seen, unclaimed_s=3600, ring_again_s=3600)
-    decided = time.perf_counter()
-    placements = {decision.job_id: decision.placement for decision in decisions if isinstance(decision, Assign)}
-    marks: dict[UUID, Mark | None] = {}
-    if placements:
-        async with database.transaction() as session:
-            marks = await scheduling.assign_together(session, placements)
-    count = sum(mark is not None for mark in marks.values())
-    return Tick(
-        time_s=time.perf_counter() - start,
-        decided_s=decided - start,
-        cpu_s=time.process_time() - cpu_s + _cpu_of(server) - server_cpu_s,
-        assigned=count,
-    )
+    await loop.tick(is_reaping=True)
+    took_s = time.perf_counter() - start
+    spent_s = time.process_time() - cpu_s + _cpu_of(server) - server_cpu_s
+    async with database.transaction() as session:
+        claimed = (await session.execute(text(_CLAIM))).all()
+    return Tick(time_s=took_s, cpu_s=spent_s, assigned=len(claimed))
 
 
 async def _scrape(database: Database) -> float:
@@ -283,9 +296,13 @@ SELECT gen_random_uuid(), :kind, 'run', :run, 'default', 'READY', array_agg(id),
 FROM job WHERE run_id = :run AND kind = 'GENERATE'
 """
 
+_CLAIM = """
+UPDATE job SET state = 'RUNNING', lease_until = now() + interval '1 hour' WHERE state = 'ASSIGNED' RETURNING id
+"""
+
 _END = """
 UPDATE job SET state = 'DONE', worker_id = NULL
-WHERE id IN (SELECT id FROM job WHERE state = 'ASSIGNED' AND is_timed LIMIT :count)
+WHERE id IN (SELECT id FROM job WHERE state = 'RUNNING' LIMIT :count)
 """
 
 if __name__ == "__main__":

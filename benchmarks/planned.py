@@ -3,8 +3,9 @@
 Usage: python -m benchmarks.planned [--rounds 3]
 
 Twelve models of 2 to 20 GB share two devices of 24 GB, one of each worker; engines are simulated and have declared
-timing, all else is real. Each model is measured by a run of its own before. The real makespan is the time from the
-first claim of the experiment's inference to the end of the last one.
+timing, all else is real. Each model is measured before by a run of its own of a third of the samples, so that the plan
+is of another number than what it knows. The real makespan is the time from the first claim of the experiment's
+inference to the end of the last one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.run import ROOT, all_ended, stack
 from vlmhyperbench.registry.schemas import ExperimentEntry, RunEntry
 from vlmhyperbench.settings import Settings
 
-MODELS, SAMPLES, IN_FLIGHT = 12, 48, 8
+MODELS, SAMPLES, MEASURED, IN_FLIGHT = 12, 48, 16, 8
 
 
 def main() -> None:
@@ -73,19 +74,19 @@ def _site() -> Iterator[Path]:
 
 
 def _run(model: int) -> RunEntry:
-    given = {"target": {"model": f"drawn-{model}"}, "task": "synthetic-questions", **_choices()}
+    given = {"target": {"model": f"drawn-{model}"}, "task": "synthetic-questions", **_choices(MEASURED)}
     return RunEntry.model_validate(given)
 
 
 def _experiment() -> ExperimentEntry:
     targets = [{"model": f"drawn-{no}"} for no in range(MODELS)]
     matrix = {"targets": targets, "tasks": ["synthetic-questions"]}
-    return ExperimentEntry.model_validate({"matrix": matrix, "defaults": _choices()})
+    return ExperimentEntry.model_validate({"matrix": matrix, "defaults": _choices(SAMPLES)})
 
 
-def _choices() -> dict[str, object]:
+def _choices(samples: int) -> dict[str, object]:
     return {
-        "dataset": {"name": "synthetic-questions", "limit": SAMPLES},
+        "dataset": {"name": "synthetic-questions", "limit": samples},
         "scenario": {"name": "offline", "in_flight": IN_FLIGHT},
         "shares_device": True,
         "reuse": "nothing",

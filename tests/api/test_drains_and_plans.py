@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
 from tests.api.conftest import Served
 from tests.support.builders import add_worker
+from vlmhyperbench.db import memory
+from vlmhyperbench.domain.specs import RunSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +74,34 @@ async def test_an_experiment_is_planned_on_declared_workers(api: Served) -> None
     assert "small" in plan["unknown"]
     listed = await api.http.get("/experiments")
     assert listed.json()["items"] == []
+
+
+async def test_a_declared_worker_has_the_slots_of_a_real_one_and_what_was_measured_on_its_device(api: Served) -> None:
+    def run(name: str, gib: float) -> dict[str, object]:
+        target = {"model": "simulated", "engine_params": {"device_memory_gib": gib, "seed": 77}}
+        return {"name": name, "target": target, "task": "document-qa", "limit": 2, "shares_device": True}
+
+    small = [run(f"small-{no}", 1) for no in range(6)]
+    worker: dict[str, object] = {"name": "one", "devices_gib": [24]}
+
+    async def planned(runs: list[dict[str, object]]) -> dict[str, Any]:
+        answer = await api.http.post("/workers/plan", json={"experiment": {"runs": runs}, "workers": [worker]})
+        assert answer.status_code == 200, answer.text
+        plan: dict[str, Any] = answer.json()
+        return plan
+
+    plan = await planned(small)
+    assert [item["starts_s"] for item in plan["placements"]].count(0.0) == 4
+    assert (len(plan["placements"]), plan["judged"]) == (6, [])
+
+    made = await api.http.post("/runs/plan", json={"run": run("large", 23)})
+    digest = RunSpec.model_validate(made.json()["spec"]).target_digest
+    async with api.database.transaction() as session:
+        await memory.write_peak(session, digest, "measured card", 10 * 1024**3)
+    assert [item["run"] for item in (await planned([run("large", 23)]))["refused"]] == ["large"]
+    worker["device_name"] = "measured card"
+    [placed] = (await planned([run("large", 23)]))["placements"]
+    assert placed["bytes_each"] == math.ceil(10 * 1024**3 * 1.05)
 
 
 async def test_a_timed_scenario_cannot_share_its_device(api: Served) -> None:

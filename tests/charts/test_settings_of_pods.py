@@ -57,6 +57,23 @@ def test_every_variable_of_a_pod_is_one_that_its_service_reads(values: str) -> N
     assert given - set(_variables()) - READ_ELSEWHERE == set()
 
 
+@pytest.mark.parametrize(
+    ("values", "sets", "unfit_s"),
+    [
+        ("cpu", [], None),
+        ("gpu", [], "1800"),
+        ("gpu", ["settings.VLMHB_TIMERS__UNFIT_S=7200"], "7200"),
+    ],
+    ids=["no pool scales", "one does", "stated"],
+)
+def test_a_job_waits_for_a_pool_that_scales(values: str, sets: list[str], unfit_s: str | None) -> None:
+    [container] = [
+        container for name, pod in pods(render(values, *sets)) if "scheduler" in name for container in containers(pod)
+    ]
+    given = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert given.get("VLMHB_TIMERS__UNFIT_S") == unfit_s
+
+
 @pytest.mark.parametrize("values", VALUES)
 def test_no_variable_is_given_twice(values: str) -> None:
     for name, pod in pods(render(values)):

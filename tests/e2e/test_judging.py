@@ -134,6 +134,9 @@ def test_the_plan_of_a_judged_run_has_the_time_of_its_judges_and_none_where_one_
     assert both.expected_s > alone.expected_s
     assert both.shortest_s <= both.expected_s <= both.longest_s
     assert stack.client.runs.plan(entry("judged-yes", "judged-only-in-plans")).time.expected_s is None
+    runs = [each.model_dump(mode="json", exclude_defaults=True) for each in (entry("judged-yes"), entry())]
+    plan = stack.client.plan({"runs": [{**run, "name": name} for run, name in zip(runs, "ab", strict=True)]})
+    assert ([placed.run for placed in plan.placements], plan.judged) == (["a", "b"], ["a"])
 
 
 def test_the_report_says_who_judged_how_alike_and_what_it_took(stack, judged):

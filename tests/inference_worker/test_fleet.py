@@ -155,15 +155,14 @@ async def test_what_no_job_waits_for_is_unloaded_before_what_is_due_later(fleet,
 
 async def test_what_a_persistent_pipeline_keeps_and_what_is_pinned_is_not_unloaded(fleet, options, wanted):
     keeps = Residency(keeps=frozenset({"a", "b"}))
-    await used(fleet, wanted(target(), "other"), options, part(30))
-    await used(fleet, wanted(target(), "pinned"), options, part(30))
+    await used(fleet, wanted(target(), "pinned"), options, part(20))
     fleet.pin("pinned", is_pinned=True)
-    await used(fleet, replace(wanted(target(), "a"), residency=keeps), options, part(60))
-    assert fleet.resident == ["pinned", "a"]
-    await used(fleet, replace(wanted(target(), "b"), residency=keeps), options, part(60))
-    assert fleet.resident == ["pinned", "a", "b"]
-    await used(fleet, wanted(target(), "c"), options, part(60))
-    assert fleet.resident == ["pinned", "c"]
+    await used(fleet, replace(wanted(target(), "a"), residency=keeps), options, part(40))
+    await used(fleet, wanted(target(), "other"), options, part(40))
+    await used(fleet, replace(wanted(target(), "b"), residency=keeps), options, part(30))
+    assert fleet.resident == ["pinned", "a", "b"]  # a was used before the other one, but is kept
+    await used(fleet, wanted(target(), "c"), options, part(50))
+    assert fleet.resident == ["pinned", "b", "c"]
 
 
 async def test_a_sequential_target_is_loaded_after_the_others_are_gone_and_left_after_its_work(fleet, options, wanted):

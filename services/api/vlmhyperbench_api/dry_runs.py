@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from vlmhyperbench.db import durations
-from vlmhyperbench.db.durations import AnswerCost, Pace
+from vlmhyperbench.db.durations import AnswerCost
 from vlmhyperbench.domain.digests import digest_of
 from vlmhyperbench.domain.judging import is_judge, judging_of
 from vlmhyperbench.domain.publishing import public_spec
@@ -92,18 +92,27 @@ def _sum(inference_s: float | None, judging_s: float) -> float | None:
     return None if inference_s is None else inference_s + judging_s
 
 
-def _judging_time(spec: RunSpec, known: Known) -> Pace | None:
-    """Return the seconds of all verdicts of a run's judges; None if one of their targets was never measured."""
-    mean_s = fastest_s = slowest_s = 0.0
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """Seconds of all verdicts of a run's judges."""
+
+    mean_s: float
+    fastest_s: float
+    slowest_s: float
+
+
+def _judging_time(spec: RunSpec, known: Known) -> _Judging | None:
+    """Return how long the judges of a run take; None if one of their targets was never measured."""
     asked = {each.metric: each.count for each in requests_of(spec, known.samples[0].count) if each.kind == "judge"}
+    mean_s = fastest_s = slowest_s = 0.0
     for metric in filter(is_judge, spec.metrics):
-        pace, count = known.verdicts.get(digest_of(judging_of(metric).target)), asked.get(metric.label)
-        if pace is None or count is None:
+        paces, count = known.verdicts.get(digest_of(judging_of(metric).target)), asked.get(metric.label)
+        if paces is None or count is None:
             return None
-        mean_s += pace.mean_s * count
-        fastest_s += pace.fastest_s * count
-        slowest_s += pace.slowest_s * count
-    return Pace(mean_s=mean_s, fastest_s=fastest_s, slowest_s=slowest_s)
+        mean_s += paces.mean.seconds(count)
+        fastest_s += paces.fastest.seconds(count)
+        slowest_s += paces.slowest.seconds(count)
+    return _Judging(mean_s, fastest_s, slowest_s)
 
 
 def _at_most(samples: SampleCount) -> str:

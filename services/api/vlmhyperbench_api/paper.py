@@ -8,10 +8,10 @@ from typing import Literal
 from uuid import UUID, uuid4
 
 from vlmhyperbench.db import capacity, durations, manifests, memory
-from vlmhyperbench.db.durations import Pace
 from vlmhyperbench.db.engine import AsyncSession
 from vlmhyperbench.domain.asking import targets_of
 from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.paces import Pace, Paces
 from vlmhyperbench.domain.paper_plan import PaperJob, PaperPlan, plan_on_paper
 from vlmhyperbench.domain.placement import WorkerNow, idle
 from vlmhyperbench.domain.planning import dataset_digest, expand_run
@@ -42,15 +42,15 @@ class Known:
     """The live inference workers with what runs on them."""
     memory: Mapping[str, MemoryNeed]
     """Digest of a target → what it needs."""
-    paces: Mapping[tuple[str, str], Pace]
-    """Digest of a target and name of a task → seconds of an answer."""
-    verdicts: Mapping[str, Pace]
-    """Digest of a judge's target → seconds of a verdict."""
+    paces: Mapping[tuple[str, str], Paces]
+    """Digest of a target and name of a task → what earlier jobs took."""
+    verdicts: Mapping[str, Paces]
+    """Digest of a judge's target → what earlier jobs of judges took."""
     samples: tuple[SampleCount, ...]
     """Of each run."""
 
-    def pace_of(self, spec: RunSpec) -> Pace | None:
-        """Return the measured seconds of an answer of a run's target and task."""
+    def pace_of(self, spec: RunSpec) -> Paces | None:
+        """Return what earlier jobs of a run's target and task took."""
         return self.paces.get((spec.target_digest, spec.task))
 
 
@@ -86,7 +86,14 @@ async def read_known(runtime: Runtime, specs: Sequence[RunSpec], *, project_id: 
     }
     return Known(
         workers=tuple(worker for worker in seen.live if worker.kind == "inference"),
-        memory=estimated | measured,
+        # What was measured on one device says nothing of another, for which the estimate counts.
+        memory=estimated
+        | {
+            digest: replace(estimated[digest], peaks=need.peaks)
+            if need.device_bytes is None and digest in estimated
+            else need
+            for digest, need in measured.items()
+        },
         paces=paces,
         verdicts=verdicts,
         samples=tuple(counts),
@@ -95,35 +102,36 @@ async def read_known(runtime: Runtime, specs: Sequence[RunSpec], *, project_id: 
 
 def write_papers(runs: Sequence[tuple[str, RunSpec]], known: Known, workers: Sequence[WorkerNow] = ()) -> Papers:
     """Place the jobs of named runs on idle workers, live or declared; the order of hundreds of jobs takes a while."""
-    measured = {name: pace for name, spec in runs if (pace := known.pace_of(spec))}
+    measured = {name: paces for name, spec in runs if (paces := known.pace_of(spec))}
     jobs = [
         job
         for (name, spec), samples in zip(runs, known.samples, strict=True)
         for job in _jobs(name, spec, samples.count, measured.get(name))
     ]
-    fastest = _at_pace(jobs, {name: pace.fastest_s / pace.mean_s for name, pace in measured.items()})
-    slowest = _at_pace(jobs, {name: pace.slowest_s / pace.mean_s for name, pace in measured.items()})
+    fastest = _at_pace(jobs, {name: paces.fastest for name, paces in measured.items()})
+    slowest = _at_pace(jobs, {name: paces.slowest for name, paces in measured.items()})
     places = list(workers) or [idle(worker) for worker in known.workers]
     expected, shortest, longest = (plan_on_paper(each, places, known.memory) for each in (jobs, fastest, slowest))
     unknown = dict.fromkeys(job.run for job in jobs if job.duration_s is None)
     return Papers(expected=expected, shortest=shortest, longest=longest, unknown=tuple(unknown))
 
 
-def _at_pace(jobs: Sequence[PaperJob], factors: Mapping[str, float]) -> list[PaperJob]:
-    """Return the jobs with their durations times the factor of their run."""
+def _at_pace(jobs: Sequence[PaperJob], paces: Mapping[str, Pace]) -> list[PaperJob]:
+    """Return the jobs with the durations that they have at the pace of their run."""
     return [
-        job if job.duration_s is None else replace(job, duration_s=job.duration_s * factors[job.run]) for job in jobs
+        job if job.duration_s is None else replace(job, duration_s=paces[job.run].seconds(job.job.answers))
+        for job in jobs
     ]
 
 
-def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> list[PaperJob]:
+def _jobs(name: str, spec: RunSpec, samples: int | None, paces: Paces | None) -> list[PaperJob]:
     """Return the jobs of a run that ask its target, or the models of its pipeline.
 
     One is of unknown duration where its samples are not known, and those of a pipeline's models always are.
     """
     answers = (samples or 1) * spec.decoding.n
-    if pace is not None and pace.slowest_s * answers > MAX_S:
-        pace = None
+    if paces is not None and paces.slowest.seconds(answers) > MAX_S:
+        paces = None
     shown = in_few_shards(spec, answers)
     planned = expand_run(shown, samples=samples or 1).jobs
     experiment = UUID(int=0)
@@ -142,8 +150,8 @@ def _jobs(name: str, spec: RunSpec, samples: int | None, pace: Pace | None) -> l
                 answers=max(1, (job.range_end or 0) - (job.range_start or 0)),
             ),
             duration_s=None
-            if samples is None or pace is None or job.range_start is None or job.range_end is None
-            else pace.mean_s * (job.range_end - job.range_start),
+            if samples is None or paces is None or job.range_start is None or job.range_end is None
+            else paces.mean.seconds(job.range_end - job.range_start),
         )
         for job in planned
         if STEPS[job.kind].asks in {"run", "member"}

@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from vlmhyperbench.data.fetching import open_cache
 from vlmhyperbench.data.registered_gguf import found_of, registered_status
 from vlmhyperbench.db import durations
-from vlmhyperbench.db.durations import Pace
 from vlmhyperbench.domain.asking import pipeline_of
 from vlmhyperbench.domain.digests import digest_of
+from vlmhyperbench.domain.paces import Paces
 from vlmhyperbench.domain.pipelines import AskedModel, asked_models
 from vlmhyperbench.domain.run_plan import DeviceFit
 from vlmhyperbench.domain.specs import RunSpec
@@ -182,14 +182,14 @@ def _with_stage(problem: Problem, entry: Mapping[str, JsonValue]) -> Problem:
     return problem
 
 
-def _step(asked: AskedModel, pace: Pace | None) -> PlannedStep:
+def _step(asked: AskedModel, paces: Paces | None) -> PlannedStep:
     return PlannedStep(
         stage=asked.stage.id,
         role=asked.role,
         model=asked.model.name,
-        expected_s=pace.mean_s if pace is not None else None,
-        shortest_s=pace.fastest_s if pace is not None else None,
-        longest_s=pace.slowest_s if pace is not None else None,
+        expected_s=paces.mean.answer_s if paces is not None else None,
+        shortest_s=paces.fastest.answer_s if paces is not None else None,
+        longest_s=paces.slowest.answer_s if paces is not None else None,
     )
 
 
@@ -203,7 +203,7 @@ def time_of(steps: Sequence[PlannedStep]) -> PlannedTime:
         expected_s=sum(step.expected_s or 0 for step in steps if step.role != "repair"),
         shortest_s=sum(step.shortest_s or 0 for step in steps if step.role != "repair"),
         longest_s=sum(step.longest_s or 0 for step in steps),
-        note="every step after the other, as long as an answer of its model took in earlier jobs, loading included; "
+        note="every step after the other, as long as an answer of its model took in earlier jobs, once it is loaded; "
         "only the longest time has repairs",
     )
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter
 
 from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.judging import is_judge
 from vlmhyperbench.domain.paper_plan import PaperPlacement
 from vlmhyperbench.domain.placement import DeviceNow, WorkerNow
-from vlmhyperbench.wire.placement import Plan, PlannedPlacement, PlannedRefusal, PlanRequest
+from vlmhyperbench.wire.placement import DeclaredWorker, Plan, PlannedPlacement, PlannedRefusal, PlanRequest
 from vlmhyperbench.wire.runs import ExperimentCreate
 from vlmhyperbench_api.bodies import StrictRoute
 from vlmhyperbench_api.dependencies import RegistriesOf, RuntimeOf
@@ -39,7 +39,7 @@ async def plan(body: PlanRequest, principal: Reader, runtime: RuntimeOf, registr
     _, pinned = await asyncio.to_thread(pin_experiment, submission)
     runs = [(run.name, run.spec) for run in pinned]
     known = await read_known(runtime, [spec for _, spec in runs], project_id=principal.project_id)
-    declared = [_declared(worker.name, worker.devices_gib) for worker in body.workers]
+    declared = [_declared(worker, slots=runtime.settings.inference_slots) for worker in body.workers]
     workers = declared or list(known.workers)
     # In a thread: the order of hundreds of jobs is tried at every end of a job.
     papers = await asyncio.to_thread(write_papers, runs, known, declared)
@@ -54,20 +54,27 @@ async def plan(body: PlanRequest, principal: Reader, runtime: RuntimeOf, registr
         shortest_s=papers.shortest.makespan_s if is_whole else None,
         longest_s=papers.longest.makespan_s if is_whole else None,
         unknown=list(papers.unknown),
+        judged=[name for name, spec in runs if any(map(is_judge, spec.metrics))],
     )
 
 
-def _declared(name: str, devices_gib: Sequence[float]) -> WorkerNow:
+def _declared(worker: DeclaredWorker, *, slots: int) -> WorkerNow:
+    name = worker.name
     devices = tuple(
-        DeviceNow(no=no, memory_bytes=round(size * 1024**3), name="declared", uuid=f"{name}-{no}")
-        for no, size in enumerate(devices_gib)
+        DeviceNow(
+            no=no,
+            memory_bytes=round(size * 1024**3),
+            name=worker.device_name or "declared",
+            uuid=f"{name}-{no}",
+        )
+        for no, size in enumerate(worker.devices_gib)
     )
     gpus = frozenset(device.uuid for device in devices)
     return WorkerNow(
         id=uuid4(),
         kind="inference",
         queue=name,
-        slots=64,
+        slots=slots,
         busy=0,
         devices=devices,
         ground=Ground(machine=name, gpus=gpus),

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from vlmhyperbench.db.claims import ClaimRecord
 from vlmhyperbench.domain.ground import Ground
+from vlmhyperbench.domain.units import NS_PER_S
 from vlmhyperbench.load.neighbours import Neighbours, among_neighbours
 from vlmhyperbench.worker.claims import ClaimedJob
 from vlmhyperbench_inference_worker.drive import Driven
@@ -40,8 +41,13 @@ async def record_cost(job: ClaimedJob, driven: Driven, watch: Watch, neighbours:
     others = [{"mark": other.mark, "pid": other.pid} for other in neighbours.disturbers]
     start, end = driven.first_sent_ns, driven.last_end_ns
     summary = watch.summary(start, end) if start is not None and end is not None else None
+    # By these, later plans know how long an answer takes, and how long a job beside its answers.
+    measured = {
+        "answers": len(driven.ordinals),
+        "answering_s": (end - start) / NS_PER_S if start is not None and end is not None else None,
+    }
     added = ClaimRecord(
-        client={**asdict(driven.end), "beside": others} if driven.end else None,
+        client={**asdict(driven.end), "beside": others, **measured} if driven.end else None,
         resources=asdict(summary) if summary else None,
         # Both clocks are read now: the wall clock may have been set since the load generator started.
         anchor_monotonic_ns=time.monotonic_ns(),

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter
 
 from vlmhyperbench.data.estimating import estimate_memory
 from vlmhyperbench.data.fetching import open_cache
-from vlmhyperbench.data.model_cache import ModelCache
-from vlmhyperbench.db import claims, held_models
+from vlmhyperbench.db import claims, held_models, memory
 from vlmhyperbench.db.views import HeldModelView
 from vlmhyperbench.domain.needs import devices_of, in_gib
 from vlmhyperbench.domain.specs import ModelTarget
@@ -28,6 +27,7 @@ from vlmhyperbench_inference_worker.bench import Bench
 from vlmhyperbench_inference_worker.room import Room, ladder_of, remember_peak
 from vlmhyperbench_inference_worker.serving import Serving, WantedTarget
 from vlmhyperbench_inference_worker.watch import Watch
+from vlmhyperbench_sdk.protocols import MemoryEstimate
 from vlmhyperbench_sdk.types import JsonObject
 
 LOAD_TIMEOUT_S: Final = 300.0
@@ -81,7 +81,11 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
     log = settings.home / "held" / settings.worker_name / f"{taken.name}.log"
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        room = await asyncio.to_thread(_room, target, bench, cache)
+        estimate = await asyncio.to_thread(estimate_memory, target, cache)
+        if estimate is not None:  # by it the scheduler knows what a pinned model leaves of the device
+            async with context.runtime.database.transaction() as session:
+                await memory.write_estimates(session, {taken.target_digest: estimate})
+        room = _room(target, bench, estimate)
         reserved = partial(bench.fleet.reserved_beside, {taken.target_digest})
         ladder = await asyncio.to_thread(ladder_of, target, room, cache, reserved=reserved)
         wanted = WantedTarget(
@@ -138,10 +142,9 @@ async def _unloaded(bench: Bench, taken: HeldModelView) -> _Settled:
     return _Settled("unloaded", f"{in_gib(unloaded.back)} of about {in_gib(unloaded.held)} are free again.")
 
 
-def _room(target: ModelTarget, bench: Bench, cache: ModelCache) -> Room:
+def _room(target: ModelTarget, bench: Bench, estimate: MemoryEstimate | None) -> Room:
     """Return the first devices of the worker, as many as the target spreads over, and what it takes of them."""
     devices = tuple(bench.devices[: devices_of(target)])
-    estimate = estimate_memory(target, cache)
     taken = {}
     for device in devices:
         host = estimate.host_bytes if estimate is not None and device.kind == "cpu" else 0

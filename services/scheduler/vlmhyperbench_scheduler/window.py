@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vlmhyperbench.db import capacity, durations, memory, scheduling
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.scheduling import MAX_ASSIGNED, RunningJob, Window
 
 ASSIGNED_JOBS = 500
@@ -33,7 +34,7 @@ async def load(database: Database, *, stale_s: float, margin: float) -> Window:
         targets = {job.target_digest for job in waiting if job.target_digest is not None}
         needs = await memory.needs_of(session, targets, margin=margin)
         running: tuple[RunningJob, ...] = ()
-        paces: dict[str, float] = {}
+        paces: dict[str, Pace] = {}
         if any(job.is_packed for job in waiting):
             running = await durations.running(session)
             asked = {job.target_digest for job in running if job.target_digest is not None} | targets
@@ -46,6 +47,7 @@ async def load(database: Database, *, stale_s: float, margin: float) -> Window:
         workers=seen.live,
         inferring=inferring,
         known=seen.known,
+        joined_s=seen.joined_s,
         memory=needs,
         running=running,
         paces=paces,

@@ -94,6 +94,8 @@ def print_paper(paper: Plan, output: OutputFlags) -> None:
     between = f"{_time(paper.shortest_s)} to {_time(paper.longest_s)} at the fastest and slowest paces measured"
     total = f"inference takes {_time(paper.makespan_s)} in all ({between})"
     say(total if paper.makespan_s is not None else "the time is unknown")
+    if paper.judged:
+        note(f"judges are asked too, which is not in this plan: {', '.join(paper.judged)}", output)
     if paper.unknown:
         note(f"nothing like these has finished yet: {', '.join(paper.unknown)}", output)
 

@@ -142,8 +142,9 @@ def plan(
 
     Args:
         experiment: Registered experiment.
-        worker: A worker that does not exist, by the memory of its devices in GiB: 24, or 24,24 for one with two; may be
-            given several times. Without it, the live workers.
+        worker: A worker that does not exist, by the memory of its devices in GiB: 24, or 24,24 for one with two, and
+            by their name if models were measured on such ones: 24:NAME. May be given several times. Without it, the
+            live workers.
         output: How the output is printed.
     """
     declared = [_declared(no, text) for no, text in enumerate(worker, start=1)]
@@ -157,12 +158,13 @@ def plan(
 
 
 def _declared(no: int, text: str) -> dict[str, JsonValue]:
+    given, _, name = text.partition(":")
     try:
-        sizes = [float(part) for part in text.split(",")]
+        sizes = [float(part) for part in given.split(",")]
     except ValueError as error:
-        cure = "Write gigabytes separated by commas, as in --worker 24 or --worker 24,24."
+        cure = "Write gigabytes separated by commas, as in --worker 24 or --worker 24,24, and the name behind a colon."
         raise InvalidInput(f"--worker {text!r} is no list of sizes.", cure=cure, code="usage") from error
-    return {"name": f"worker-{no}", "devices_gib": list(sizes)}
+    return {"name": f"worker-{no}", "devices_gib": list(sizes), "device_name": name or None}
 
 
 def _scope(*, device: bool, machine: bool) -> Scope:

@@ -175,7 +175,8 @@ class ClaimRecord:
     environment: JsonObject | None = None
     machine: JsonObject | None = None
     client: JsonObject | None = None
-    """The load generator's own cost, and the other inferences on the machine at that time."""
+    """The load generator's own cost, the other inferences on the machine at that time, and how many answers of the
+    measured phase the claim has got in how many seconds (`answers`, `answering_s`)."""
     resources: JsonObject | None = None
     anchor_monotonic_ns: int | None = None
     anchor_wall_ns: int | None = None

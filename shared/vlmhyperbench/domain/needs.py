@@ -23,7 +23,7 @@ DEVICES_PARAM: Final = "tensor_parallel"
 """Parameter of an engine: the number of devices over which it spreads the model."""
 
 MEASURED_MARGIN: Final = 1.05
-"""Factor of a measured peak: the next run may have a longer prompt or a larger image."""
+"""Factor of a measured peak: the next run may have a longer prompt or a larger image. Never more than the device."""
 
 Shape = tuple[StepKind, str | None, bool, int]
 
@@ -94,7 +94,10 @@ class Need:
         memory = self.memory
         peak = memory.peaks.get(device.name)
         if peak is not None:
-            return self._loadable(max(math.ceil(peak * MEASURED_MARGIN), self._due_on(device)), device)
+            taken = math.ceil(peak * MEASURED_MARGIN)
+            if peak <= device.memory_bytes:  # such a device has held it, whatever the margin
+                taken = min(taken, device.memory_bytes)
+            return self._loadable(max(taken, self._due_on(device)), device)
         if memory.device_bytes is None:
             return None
         estimate = memory.device_bytes + (0 if device.is_accelerator else memory.host_bytes)

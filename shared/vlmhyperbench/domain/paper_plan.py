@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow, occupied
 from vlmhyperbench.domain.scheduling import Assign, Refuse, RunningJob, WaitingJob, Window, decide
 
@@ -68,7 +69,7 @@ def plan_on_paper(
     jobs: Sequence[PaperJob],
     workers: Sequence[WorkerNow],
     memory: Mapping[str, MemoryNeed],
-    paces: Mapping[str, float] | None = None,
+    paces: Mapping[str, Pace] | None = None,
 ) -> PaperPlan:
     """Place jobs on idle workers, as the scheduler would place them.
 
@@ -76,7 +77,7 @@ def plan_on_paper(
         jobs: the jobs, in the order of the queue.
         workers: the workers, live or declared; drained ones get nothing.
         memory: digest of a target → what it needs.
-        paces: digest of a target → seconds of an answer that the scheduler has measured; those of the jobs if None.
+        paces: digest of a target → what the scheduler has measured of its jobs; those of the jobs if None.
             Others become known as jobs end.
     """
     by_id = {job.job.id: job for job in jobs}
@@ -129,7 +130,7 @@ def _decisions(
     running: Sequence[_Run],
     resident: Mapping[UUID, frozenset[str]],
     memory: Mapping[str, MemoryNeed],
-    paces: Mapping[str, float],
+    paces: Mapping[str, Pace],
     now_s: float,
 ) -> Sequence[Assign | Refuse]:
     load = {worker.id: replace(worker, resident=resident[worker.id]) for worker in workers}
@@ -158,18 +159,18 @@ def _decisions(
     return [decision for decision in decisions if isinstance(decision, Assign | Refuse)]
 
 
-def _paces(jobs: Sequence[PaperJob]) -> dict[str, float]:
+def _paces(jobs: Sequence[PaperJob]) -> dict[str, Pace]:
     return {
-        job.job.target_digest: job.duration_s / job.job.answers
+        job.job.target_digest: Pace(answer_s=job.duration_s / job.job.answers)
         for job in jobs
         if job.duration_s is not None and job.job.target_digest is not None
     }
 
 
-def _shares(run: _Run, paces: Mapping[str, float], now_s: float) -> list[RunningJob]:
+def _shares(run: _Run, paces: Mapping[str, Pace], now_s: float) -> list[RunningJob]:
     """Return what a job has of its devices, with the answers that are left by its pace."""
     pace = paces.get(run.job.target_digest or "")
-    left = run.job.answers if not pace else max(1, round((run.ends_s - now_s) / pace))
+    left = run.job.answers if not pace or not pace.answer_s else max(1, round((run.ends_s - now_s) / pace.answer_s))
     return [
         RunningJob(
             worker_id=run.placement.worker_id,

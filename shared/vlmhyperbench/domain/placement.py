@@ -37,11 +37,20 @@ class DeviceNow:
     is_broken: bool = False
     is_declared: bool = False
     """Whether no hardware stands behind it; then only simulated engines run on it, if it is an accelerator."""
+    pinned: tuple[tuple[str, int], ...] = ()
+    """Digest and bytes of each idle target that its worker keeps loaded; only a job that is alone unloads it."""
 
     @property
     def is_usable(self) -> bool:
         """Whether it may get jobs."""
         return self.drained is None and not self.is_broken
+
+    def left_bytes(self, need: Need) -> int:
+        """Return the bytes that a job may have now; for one that is alone, or that uses it, a pinned model has none."""
+        left = self.memory_bytes - self.reserved_bytes
+        if not self.pinned or need.is_timed or need.bytes_on(self) is None:
+            return left
+        return left - sum(size for digest, size in self.pinned if digest != need.target_digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +162,7 @@ def _reserve(need: Need, device: DeviceNow) -> Reservation | None:
     if device.is_exclusive or (is_alone and device.jobs):
         return None
     taken = device.memory_bytes if needed is None else needed
-    if taken > device.memory_bytes - device.reserved_bytes:
+    if taken > device.left_bytes(need):
         return None
     return Reservation(device=device.no, bytes=taken, is_exclusive=is_alone)
 
@@ -170,9 +179,9 @@ def is_undisturbed(need: Need, worker: WorkerNow, inferring: Iterable[Inferring]
 
 
 def could_hold(need: Need, worker: WorkerNow) -> bool:
-    """Return whether a worker could take a job if it were idle, with every device in order."""
+    """Return whether a worker could take a job if it were idle, with every device in order and no model pinned."""
     devices = tuple(replace(device, is_broken=False) for device in worker.devices)
-    whole = idle(resumed(replace(worker, devices=devices)))
+    whole = idle(resumed(unpinned(replace(worker, devices=devices))))
     return worker.kind == STEPS[need.kind].worker and reserve(need, whole) is not None
 
 
@@ -181,8 +190,13 @@ def resumed(worker: WorkerNow) -> WorkerNow:
     return replace(worker, drained=None, devices=tuple(replace(device, drained=None) for device in worker.devices))
 
 
+def unpinned(worker: WorkerNow) -> WorkerNow:
+    """Return a worker as it is when no model is pinned."""
+    return replace(worker, devices=tuple(replace(device, pinned=()) for device in worker.devices))
+
+
 def idle(worker: WorkerNow) -> WorkerNow:
-    """Return a worker as it is when nothing runs on it."""
+    """Return a worker as it is when nothing runs on it; pinned models stay."""
     devices = tuple(replace(device, reserved_bytes=0, jobs=0, is_exclusive=False) for device in worker.devices)
     return replace(worker, busy=0, slots=max(worker.slots, 1), devices=devices)
 

@@ -107,7 +107,7 @@ def fit_of(need: Need, worker: WorkerNow, device: DeviceNow) -> DeviceFit:
         fit = "takes_all"
     elif need_bytes > device.memory_bytes:
         fit = "too_small"
-    elif is_free and need_bytes <= device.memory_bytes - device.reserved_bytes:
+    elif is_free and need_bytes <= device.left_bytes(need):
         fit = "fits"
     basis = "" if need_bytes is None else need.basis(device)
     return DeviceFit(worker=worker, device=device, need_bytes=need_bytes, basis=basis, fit=fit)

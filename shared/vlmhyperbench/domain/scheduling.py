@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,8 +11,9 @@ from uuid import UUID
 
 from vlmhyperbench.domain.floor import Floor
 from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, Shape
+from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.packing import MAX_WORK, Piece, Shelf, best_order
-from vlmhyperbench.domain.placement import Inferring, Placement, WorkerNow
+from vlmhyperbench.domain.placement import DeviceNow, Inferring, Placement, WorkerNow
 from vlmhyperbench.domain.steps import STEPS, StepKind
 from vlmhyperbench.domain.unfit import why_unfit
 
@@ -89,13 +91,15 @@ class Window:
     inferring: tuple[Inferring, ...] = ()
     """Workers in any state, since one that drains or has died may still be sending requests."""
     known: tuple[WorkerNow, ...] = ()
-    """Live workers and those seen a short time ago: a job that none of them could ever take fails."""
+    """Live workers and those that may come back: a job that none of them could ever take fails."""
+    joined_s: float = math.inf
+    """Time since the last of the known workers with devices has registered; after one, others may follow."""
     memory: Mapping[str, MemoryNeed] = field(default_factory=dict)
     """Digest of a target → the memory that it needs."""
     running: tuple[RunningJob, ...] = ()
     """What has a share of the devices now; only read where a job is waiting that is packed."""
-    paces: Mapping[str, float] = field(default_factory=dict)
-    """Digest of a target → measured seconds of an answer."""
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """Digest of a target → what was measured of its jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +145,8 @@ def decide(
     The first job that has no room and has waited for `hold_s` holds a worker: jobs after it in the window's order do
     not get its room, so that neither a gang nor a large model starves. Jobs of its own experiment that share devices
     still do: there is an end to them, and their order is the one in which all of them end soon. A job that fits no
-    known device is refused once it has waited for `unfit_s`, in which a larger device may register.
+    known device is refused once it has waited for `unfit_s` since the last worker has registered: a larger one may
+    still come.
     """
     decisions: list[Decision] = []
     live = {worker.id: worker for worker in window.workers}
@@ -172,7 +177,8 @@ def decide(
         without_room.add(need.shape)
         reason = why_unfit(need, window.known) if STEPS[waiting.kind].asks is not None else None
         if reason is not None:
-            decisions += [Refuse(job_id=waiting.id, message=reason)] if waiting.waited_s >= unfit_s else []
+            is_given_up = min(waiting.waited_s, window.joined_s) >= unfit_s
+            decisions += [Refuse(job_id=waiting.id, message=reason)] if is_given_up else []
         elif STEPS[waiting.kind].asks is not None and not is_held and waiting.waited_s >= hold_s:
             if waiting.is_packed:
                 is_held, holding = floor.can_hold(need), waiting
@@ -193,30 +199,54 @@ def _packed_well(window: Window) -> list[WaitingJob]:
             places.setdefault(job.experiment_id, []).append(no)
     if not places:
         return ordered
-    shelves, guess_s = _shelves(window), _guess(window)
+    shelves, guess, bytes_of = _shelves(window), _guess(window), _bytes_of(window)
     for numbers in places.values():
         jobs = [ordered[no] for no in numbers]
-        pieces = [
-            Piece(
-                bytes=job.need(window.memory).memory.device_bytes or 0,
-                duration_s=guess_s(job.target_digest, job.answers),
-            )
-            for job in jobs
-        ]
+        pieces = [Piece(bytes=bytes_of(job), duration_s=guess(job.target_digest).seconds(job.answers)) for job in jobs]
         order = best_order(pieces, shelves, max_work=MAX_WORK // len(places))
         for no, chosen in zip(numbers, order, strict=True):
             ordered[no] = jobs[chosen]
     return ordered
 
 
+def _bytes_of(window: Window) -> Callable[[WaitingJob], int]:
+    """Return what says how many bytes a job takes of the smallest device that has them, as placement reserves them."""
+    kinds = {
+        (device.name, device.memory_bytes, device.is_accelerator): device
+        for worker in window.workers
+        for device in worker.devices
+    }
+    by_size = sorted(kinds.values(), key=lambda device: device.memory_bytes)
+    known: dict[Shape, int] = {}
+
+    def bytes_of(job: WaitingJob) -> int:
+        need = job.need(window.memory)
+        if need.shape not in known:
+            taken = [_taken(need, device) for device in by_size]
+            fitting = [size for size, device in zip(taken, by_size, strict=True) if size <= device.memory_bytes]
+            known[need.shape] = [*fitting, *taken[-1:], 0][0]
+        return known[need.shape]
+
+    return bytes_of
+
+
+def _taken(need: Need, device: DeviceNow) -> int:
+    needed = need.bytes_on(device)
+    return device.memory_bytes if needed is None else needed
+
+
 def _shelves(window: Window) -> list[Shelf]:
-    guess_s = _guess(window)
+    guess = _guess(window)
     taken: dict[tuple[UUID, int], list[tuple[float, int]]] = {}
     for job in window.running:
-        left_s = guess_s(job.target_digest, job.answers)
+        left_s = guess(job.target_digest).answer_s * job.answers
         taken.setdefault((job.worker_id, job.device), []).append((left_s, job.bytes))
     return [
-        Shelf(bytes=device.memory_bytes, slots=worker.slots, running=tuple(taken.get((worker.id, device.no), ())))
+        Shelf(
+            bytes=device.memory_bytes - sum(size for _, size in device.pinned),
+            slots=worker.slots,
+            running=tuple(taken.get((worker.id, device.no), ())),
+        )
         for worker in window.workers
         if worker.drained is None
         for device in worker.devices
@@ -224,17 +254,23 @@ def _shelves(window: Window) -> list[Shelf]:
     ]
 
 
-def _guess(window: Window) -> Callable[[str | None, int], float]:
-    """Return what says how long a target needs for some answers, in seconds.
+def _guess(window: Window) -> Callable[[str | None], Pace]:
+    """Return what says at which pace the jobs of a target go.
 
     A target that was never measured is assumed to need time by its bytes, as those do that were.
     """
-    sizes = {digest: need.device_bytes or 0 for digest, need in window.memory.items()}
+    sizes = {digest: need.device_bytes or max(need.peaks.values(), default=0) for digest, need in window.memory.items()}
     known = [(pace, sizes[digest]) for digest, pace in window.paces.items() if sizes.get(digest)]
-    per_byte = sum(pace for pace, _ in known) / sum(size for _, size in known) if known else 1.0
+    total = sum(size for _, size in known)
+    per_byte = Pace(answer_s=1.0)
+    if known:
+        per_byte = Pace(
+            answer_s=sum(pace.answer_s for pace, _ in known) / total,
+            start_s=sum(pace.start_s for pace, _ in known) / total,
+        )
 
-    def guess_s(digest: str | None, answers: int) -> float:
+    def guess(digest: str | None) -> Pace:
         pace = window.paces.get(digest or "")
-        return answers * (pace if pace is not None else per_byte * sizes.get(digest or "", 0))
+        return pace if pace is not None else per_byte.times(sizes.get(digest or "", 0))
 
-    return guess_s
+    return guess

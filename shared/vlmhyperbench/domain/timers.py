@@ -26,7 +26,8 @@ class Timers(BaseModel):
     hold_s: float = Field(default=120.0, ge=0)
     """Time after which a job that has no room on any worker holds one, which then gets no other jobs."""
     unfit_s: float = Field(default=30.0, ge=0)
-    """Time after which a job that fits no known device fails; until then a larger one may register."""
+    """Time after which a job that fits no known device fails, counted again whenever a worker registers: a larger one
+    may still come."""
     unclaimed_s: float = Field(default=15.0, gt=0)
     """Time after which an assignment that no worker has claimed returns to READY."""
     poll_s: float = Field(default=5.0, gt=0)

@@ -11,7 +11,7 @@ from typing import Literal
 from uuid import UUID
 
 from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed, Need, in_gib
-from vlmhyperbench.domain.placement import Inferring, WorkerNow, place, resumed
+from vlmhyperbench.domain.placement import Inferring, WorkerNow, place, resumed, unpinned
 from vlmhyperbench.domain.short_ids import short
 from vlmhyperbench.domain.states import JobState
 from vlmhyperbench.domain.steps import STEPS, StepKind
@@ -147,6 +147,8 @@ def _worker_for(
         return Wait(code="scheduler", message="a worker is free, but the scheduler has not assigned the job yet")
     if place(need, [resumed(worker) for worker in workers], inferring) is not None:
         return Wait(code="drained", message=_drained(fitting))
+    if place(need, [unpinned(worker) for worker in workers], inferring) is not None:
+        return Wait(code="memory", message="pinned models have the memory; `vlmhyperbench models unload` frees it")
     if place(replace(need, server=None), workers, inferring) is not None:
         other = _holder(busy, {other.worker_id for other in inferring if need.server in other.servers}, run_id)
         whose = f"run {short(other)}" if other else "another run"
@@ -190,13 +192,13 @@ def _largest_free(need: Need, workers: Sequence[WorkerNow]) -> tuple[int, int] |
     if need.is_timed:
         return None
     lacking = [
-        (device.memory_bytes - device.reserved_bytes, needed)
+        (device.left_bytes(need), needed)
         for worker in workers
         for device in worker.devices
         if device.is_usable
         and not device.is_exclusive
         and (needed := need.bytes_on(device)) is not None
-        and needed > device.memory_bytes - device.reserved_bytes
+        and needed > device.left_bytes(need)
     ]
     if not lacking:
         return None

@@ -72,7 +72,7 @@ class PlannedStep(Output):
     role: str
     model: str
     expected_s: float | None
-    """Mean seconds of an answer over finished jobs of the model, loading included; None if none has finished."""
+    """Mean seconds of an answer over finished jobs of the model, once it is loaded; None if none has finished."""
     shortest_s: float | None
     longest_s: float | None
 

@@ -51,6 +51,8 @@ class DeclaredWorker(Input):
 
     name: Label
     devices_gib: Annotated[tuple[Gibibytes, ...], Field(min_length=1, max_length=64)]
+    device_name: Label | None = None
+    """Name of its devices, as the driver reports it: what was measured on such a one replaces estimates of memory."""
 
 
 class PlanRequest(Input):
@@ -98,3 +100,5 @@ class Plan(Output):
     """The same if every answer takes as long as in the slowest one."""
     unknown: list[str]
     """Runs whose duration is not known, because nothing like them has finished yet."""
+    judged: list[str]
+    """Runs whose answers judges are asked about too, which neither placements nor times have."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from tests.shared.domain.builders_of_jobs import judge_metric, run_spec
 from tests.support.engine_room import EngineRoom
 from tests.support.processes import eventually
-from vlmhyperbench.db import capacity, drains, durations, memory, reservations, scheduling
+from vlmhyperbench.db import capacity, claims, drains, durations, held_models, memory, reservations, reuse, scheduling
 from vlmhyperbench.db.engine import Database
+from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench.domain.needs import MemoryNeed
 from vlmhyperbench.domain.next_use import OpenRun, next_uses
-from vlmhyperbench.domain.outcomes import Complete
+from vlmhyperbench.domain.outcomes import Complete, Preempted
+from vlmhyperbench.domain.paces import Pace, Paces
 from vlmhyperbench.domain.placement import Placement, Reservation, WorkerNow
 from vlmhyperbench.domain.scheduling import WaitingJob
 from vlmhyperbench.domain.states import JobState, RunState
@@ -207,6 +211,34 @@ async def test_a_job_that_fits_no_device_fails_its_run_with_the_reason(room: Eng
     assert ((await room.job(shard.id)).outcome or {})["code"] == "does_not_fit"
 
 
+@pytest.mark.parametrize(("estimate", "taken"), [(60, 60), (None, MEMORY)], ids=["estimated", "unknown"])
+async def test_a_pinned_model_has_its_share_of_a_device_while_no_job_uses_it(
+    room: EngineRoom, estimate: int | None, taken: int
+) -> None:
+    run, [shard] = await room.shards(run_spec().model_copy(update={"shares_device": True}))
+    spec, worker = run.pinned_spec(), await room.add_worker(slots=4, devices=2)
+    digest, target = spec.target_digest, spec.target.model_dump(mode="json")
+
+    async def pinned() -> list[tuple[tuple[str, int], ...]]:
+        [seen] = await live(room)
+        return [device.pinned for device in seen.devices]
+
+    async with room.database.transaction() as session:
+        if estimate is not None:
+            known = MemoryEstimate(device_bytes=estimate, host_bytes=0, source="static")
+            await memory.write_estimates(session, {digest: known})
+        for project in ("p", "q"):
+            await held_models.ask_to_load(
+                session, project, "m", target=target, digest=digest, is_pinned=True, by="anna"
+            )
+        await session.execute(text("UPDATE held_model SET state = 'loaded', worker_id = :id"), {"id": worker})
+    assert await pinned() == [(), ()]  # its worker has unloaded it for a job that was alone
+    await room.execute("UPDATE worker SET resident = ARRAY[:digest] WHERE id = :id", digest=digest, id=worker)
+    assert await pinned() == [((digest, taken),), ()]
+    assert await reserve(room, shard.id, worker, part(60))
+    assert await pinned() == [(), ()]  # the job has it reserved
+
+
 async def drain(room: EngineRoom, scope: drains.DrainScope, name: str) -> None:
     async with room.database.transaction() as session:
         await drains.add(session, scope=scope, name=name, reason="fans", by="anna")
@@ -248,28 +280,104 @@ async def test_a_worker_that_was_seen_a_short_time_ago_is_known_but_not_live(roo
     assert ([item.id for item in seen.live], [item.id for item in seen.known]) == ([], [worker])
 
 
-async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs(room: EngineRoom) -> None:
+@pytest.mark.parametrize("scope", ["worker", "machine", "device"])
+async def test_what_is_drained_is_known_however_long_it_is_off(room: EngineRoom, scope: drains.DrainScope) -> None:
+    earlier, worker, other = [await room.add_worker(devices=devices) for devices in (1, 1, 2)]
+    for same in (earlier, worker):  # two boots of one worker
+        await room.execute("UPDATE worker SET name = 'w', queue = 'q', host = 'box' WHERE id = :id", id=same)
+    await room.execute("UPDATE device SET uuid = 'other-' || no WHERE worker_id = :id", id=other)
+    await room.execute("UPDATE worker SET last_seen_at = now() - interval '1 day', state = 'GONE'")
+    await drain(room, scope, {"worker": "q", "machine": "box", "device": "g0"}[scope])
+    async with room.database.transaction() as session:
+        seen = await capacity.workers(session, stale_s=30)
+    assert ([item.id for item in seen.live], [item.id for item in seen.known]) == ([], [worker])
+    assert [device.uuid for item in seen.known for device in item.devices] == ["g0"]
+    async with room.database.transaction() as session:
+        await drains.end(session, scope=scope, name={"worker": "q", "machine": "box", "device": "g0"}[scope], by="bert")
+        assert (await capacity.workers(session, stale_s=30)).known == ()
+
+
+async def test_the_last_registration_is_that_of_a_known_worker_with_devices(room: EngineRoom) -> None:
+    async def joined_s() -> float:
+        async with room.database.transaction() as session:
+            return (await capacity.workers(session, stale_s=30)).joined_s
+
+    await room.add_worker("evaluation")
+    assert await joined_s() == math.inf
+    first, second = [await room.add_worker(devices=1) for _ in range(2)]
+    for worker, ago in ((first, 900), (second, 40)):
+        await room.execute(f"UPDATE worker SET registered_at = now() - interval '{ago} s' WHERE id = :id", id=worker)
+    assert await joined_s() == pytest.approx(40, abs=5)
+
+
+async def measure(room: EngineRoom, job_id: UUID, ordinals: list[int], *, whole_s: float, answering_s: float) -> None:
+    """Do a job as a worker does it: its claim lasts `whole_s`, of which these answers took `answering_s`."""
+    held = await room.take(job_id, await room.add_worker())
+    await room.append(held, ordinals)
+    async with room.database.transaction() as session:
+        measured = claims.ClaimRecord(client={"answers": len(ordinals), "answering_s": answering_s})
+        await claims.record(session, held.claim_id, measured)
+    await room.finish(held, Complete())
+    started = "UPDATE claim SET started_at = ended_at - make_interval(secs => :whole) WHERE id = :id"
+    await room.execute(started, id=held.claim_id, whole=whole_s)
+
+
+async def test_the_time_of_an_answer_or_a_verdict_is_that_of_finished_jobs_after_their_start(room: EngineRoom) -> None:
     run, shards = await room.shards(run_spec(samples_per_shard=3), samples=4)
-    for shard, ordinals in zip(shards, ([0, 1, 2], [3]), strict=True):
-        held = await room.take(shard.id, await room.add_worker())
-        await room.append(held, ordinals)
-        await room.finish(held, Complete())
-        await room.execute(
-            "UPDATE claim SET started_at = ended_at - interval '6 seconds' WHERE id = :id", id=held.claim_id
-        )
+    await measure(room, shards[0].id, [0, 1, 2], whole_s=66, answering_s=6)
+    await measure(room, shards[1].id, [3], whole_s=26, answering_s=6)
     digest = run.pinned_spec().target_digest
+    paces = Paces(
+        mean=Pace(answer_s=3.0, start_s=40.0),
+        fastest=Pace(answer_s=2.0, start_s=20.0),
+        slowest=Pace(answer_s=6.0, start_s=60.0),
+    )
     async with room.database.transaction() as session:
         known = await durations.measured_paces(session, [digest], project_id="p")
         assert await durations.answer_paces(session, [digest], project_id="another") == {}
         answers = await durations.answer_paces(session, [digest, "other"], project_id="p")
-    assert answers == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
-    assert known == {(digest, "reading"): durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
+        assert await durations.recent_paces(session, [digest, "other"]) == {digest: paces.mean}
+    assert answers == {digest: paces}
+    assert known == {(digest, "reading"): paces}
     await room.execute("UPDATE job SET kind = 'JUDGE' WHERE run_id = :id", id=run.id)
     async with room.database.transaction() as session:
         assert await durations.measured_paces(session, [digest], project_id="p") == {}
         verdicts = await durations.verdict_paces(session, [digest, "other"], project_id="p")
         assert await durations.verdict_paces(session, [digest], project_id="another") == {}
-    assert verdicts == {digest: durations.Pace(mean_s=3.0, fastest_s=2.0, slowest_s=6.0)}
+    assert verdicts == {digest: paces}
+
+
+async def test_rows_that_the_last_claim_has_not_asked_make_no_job_fast(room: EngineRoom) -> None:
+    run, [shard] = await room.shards(run_spec(), samples=100)
+    preempted = await room.take(shard.id, await room.add_worker())
+    await room.append(preempted, list(range(40)))
+    await room.finish(preempted, Preempted(reason="drained"))
+    reused = [
+        ReusedFactView(
+            run_id=run.id, phase=1, ordinal=no, source_run_id=run.id, source_phase=1, source_ordinal=no, is_ok=True
+        )
+        for no in range(40, 95)
+    ]
+    async with room.database.transaction() as session:
+        await reuse.add_to_shard(session, shard.id, reused)
+    await measure(room, shard.id, list(range(95, 100)), whole_s=70, answering_s=10)
+    assert (await room.job(shard.id)).done == 100
+    digest = run.pinned_spec().target_digest
+    async with room.database.transaction() as session:
+        [paces] = (await durations.measured_paces(session, [digest], project_id="p")).values()
+        recent = await durations.recent_paces(session, [digest])
+    assert paces.mean == paces.slowest == recent[digest] == Pace(answer_s=2.0, start_s=60.0)
+
+
+async def test_a_job_that_asked_nothing_tells_no_time(room: EngineRoom) -> None:
+    run, [shard] = await room.shards(run_spec(), samples=1)
+    held = await room.take(shard.id, await room.add_worker())
+    await room.append(held, [0])
+    await room.finish(held, Complete())
+    digest = run.pinned_spec().target_digest
+    async with room.database.transaction() as session:
+        assert await durations.measured_paces(session, [digest], project_id="p") == {}
+        assert await durations.recent_paces(session, [digest]) == {}
 
 
 async def test_the_plan_behind_a_job_is_the_open_runs_of_its_experiment_with_what_has_begun(room: EngineRoom) -> None:

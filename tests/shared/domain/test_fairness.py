@@ -127,12 +127,13 @@ def test_one_decision_assigns_a_bounded_number_of_jobs() -> None:
 def test_a_job_that_fits_no_known_device_is_refused_once_a_larger_one_had_time_to_register() -> None:
     worker = worker_now(devices=(device_now(memory_bytes=100),))
 
-    def decided(waited_s: float, *known: WorkerNow) -> list[object]:
+    def decided(waited_s: float, *known: WorkerNow, joined_s: float = 500.0) -> list[object]:
         window = Window(
             now=NOW,
             waiting=(job("large", waited_s=waited_s),),
             workers=(worker,),
             known=(worker, *known),
+            joined_s=joined_s,
             memory=memory(large=101),
         )
         return list(decide(window, unclaimed_s=15))
@@ -142,6 +143,8 @@ def test_a_job_that_fits_no_known_device_is_refused_once_a_larger_one_had_time_t
     assert isinstance(refusal, Refuse)
     assert "n_ctx" in refusal.message
     assert decided(30.0, worker_now(devices=(device_now(memory_bytes=200),))) == []  # was seen a short time ago
+    assert decided(9000.0, joined_s=29.0) == []  # the first machine after a night: others are still starting
+    assert len(decided(9000.0, joined_s=30.0)) == 1
 
 
 def test_the_jobs_of_an_experiment_that_share_devices_start_with_the_largest() -> None:

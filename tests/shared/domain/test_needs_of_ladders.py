@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.shared.domain.builders_of_jobs import device_now
+from tests.shared.domain.builders_of_jobs import device_now, worker_now
 from vlmhyperbench.domain.needs import MemoryNeed, Need
 from vlmhyperbench.domain.steps import StepKind
+from vlmhyperbench.domain.unfit import why_unfit
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,23 @@ def test_a_peak_of_a_processor_does_not_replace_what_longer_prompts_take(
     assert (need.bytes_on(device), need.basis(device)) == (needed, basis)
     unknown = Need(kind=StepKind.GENERATE, memory=MemoryNeed(peaks={"d": 100}))
     assert unknown.bytes_on(device) == 105
+
+
+@given(st.integers(1, 10**12), st.integers(1, 10**12), st.integers(1, 4))
+def test_a_target_that_has_run_on_a_device_fits_a_device_of_its_name(
+    peak: int, memory_bytes: int, devices: int
+) -> None:
+    memory = MemoryNeed(device_bytes=memory_bytes, margin=1.2, peaks={"card": peak})
+    need = Need(kind=StepKind.GENERATE, devices=devices, memory=memory)
+    needed = need.bytes_on(device_now(memory_bytes=memory_bytes, name="card"))
+    assert needed is not None
+    assert needed >= peak
+    assert (needed <= memory_bytes) == (peak <= memory_bytes)
+
+
+def test_a_peak_near_the_size_of_the_device_fits_where_it_was_measured() -> None:
+    need = Need(kind=StepKind.GENERATE, memory=MemoryNeed(device_bytes=70, peaks={"card": 98}))
+    device = device_now(memory_bytes=100, name="card")
+    assert need.bytes_on(device) == 100
+    assert why_unfit(need, [worker_now(devices=(device,))]) is None
+    assert why_unfit(need, [worker_now(devices=(device_now(memory_bytes=97, name="card"),))]) is not None

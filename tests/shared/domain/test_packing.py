@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared.domain.builders_of_jobs import NOW, device_now, worker_now
-from vlmhyperbench.domain.needs import MemoryNeed
+from vlmhyperbench.domain.needs import UNKNOWN, MemoryNeed
+from vlmhyperbench.domain.paces import Pace
 from vlmhyperbench.domain.packing import Piece, Shelf, best_order
 from vlmhyperbench.domain.scheduling import Assign, RunningJob, WaitingJob, Window, decide
 from vlmhyperbench.domain.steps import StepKind
@@ -59,10 +61,57 @@ def test_measured_paces_decide_which_of_two_models_of_one_size_starts() -> None:
         waiting=(fast, third, slow),
         workers=(worker_now(slots=4, devices=(device_now(),)),),
         memory=memory,
-        paces={"fast": 0.1, "slow": 9.0, "third": 0.1},
+        paces={"fast": Pace(answer_s=0.1), "slow": Pace(answer_s=9.0), "third": Pace(answer_s=0.1)},
     )
     [first] = [decision for decision in decide(window, unclaimed_s=15) if isinstance(decision, Assign)]
     assert first.job_id == slow.id
+
+
+def test_what_loads_long_starts_before_what_answers_slowly() -> None:
+    experiment = uuid4()
+    slow, heavy, third = (
+        replace(job(name, answers=4), experiment_id=experiment) for name in ("slow", "heavy", "third")
+    )
+    window = Window(
+        now=NOW,
+        waiting=(slow, heavy, third),
+        workers=(worker_now(slots=4, devices=(device_now(),)),),
+        memory={name: MemoryNeed(device_bytes=60) for name in ("slow", "heavy", "third")},
+        paces={"slow": Pace(answer_s=1.0), "heavy": Pace(answer_s=0.25, start_s=60.0), "third": Pace(answer_s=0.25)},
+    )
+    [first] = [decision for decision in decide(window, unclaimed_s=15) if isinstance(decision, Assign)]
+    assert first.job_id == heavy.id
+
+
+@pytest.mark.parametrize(
+    ("other", "is_first", "smallest"),
+    [
+        (MemoryNeed(peaks={"card": 70}), True, 20),
+        (MemoryNeed(device_bytes=10, peaks={"card": 70}), True, 20),
+        (MemoryNeed(device_bytes=50, margin=1.5), True, 20),
+        (MemoryNeed(device_bytes=10, device_share=0.7), True, 100),
+        (MemoryNeed(device_bytes=10, device_share=0.7), False, 50),
+        (UNKNOWN, True, 100),
+    ],
+    ids=["measured only", "measured", "margin", "share", "share of a smaller one", "unknown"],
+)
+def test_jobs_are_ordered_by_the_bytes_that_they_will_have(other: MemoryNeed, is_first: bool, smallest: int) -> None:
+    experiment = uuid4()
+    estimated, second = (replace(job(name), experiment_id=experiment) for name in ("estimated", "other"))
+    window = Window(
+        now=NOW,
+        waiting=(estimated, second),
+        workers=(worker_now(slots=4, devices=(device_now(), device_now(1, memory_bytes=smallest))),),
+        memory={"estimated": MemoryNeed(device_bytes=60), "other": other},
+        paces={"estimated": Pace(answer_s=1.0), "other": Pace(answer_s=1.0)},
+    )
+    started = [decision.job_id for decision in decide(window, unclaimed_s=15) if isinstance(decision, Assign)]
+    assert (started[0] == second.id) == is_first
+
+
+def test_jobs_for_which_there_is_no_device_are_ordered_too() -> None:
+    packed = tuple(replace(job(name), experiment_id=UUID(int=1)) for name in ("a", "b"))
+    assert decide(Window(now=NOW, waiting=packed, workers=(worker_now(),)), unclaimed_s=15)
 
 
 def test_a_large_model_that_waits_long_holds_nothing_against_its_own_experiment_but_all_against_others() -> None:

@@ -72,6 +72,17 @@ def test_a_target_that_runs_elsewhere_reserves_nothing() -> None:
     assert placement.reservations == ()
 
 
+def test_a_pinned_model_leaves_its_device_only_to_a_job_that_is_alone() -> None:
+    device = replace(device_now(memory_bytes=100), pinned=(("pinned", 60),))
+    worker = worker_now(slots=4, devices=(device,))
+    assert place(shared(50), [worker]) is None
+    assert place(shared(40), [worker]) is not None
+    assert place(shared(60, "pinned"), [worker]) is not None  # it uses the loaded one
+    assert place(shared(None), [worker]) is not None
+    assert place(timed(memory=MemoryNeed(device_bytes=100)), [worker]) is not None
+    assert why_unfit(shared(50), [worker]) is None  # it may be unpinned
+
+
 def test_a_gang_has_devices_of_one_worker() -> None:
     singles = [worker_now(devices=(device_now(),), queue=name) for name in "ab"]
     assert place(timed(devices=2), singles) is None

@@ -160,6 +160,13 @@ def test_a_wait_for_memory_says_what_is_needed_and_free(wording: Wording) -> Non
     assert _waited(_shared(2), workers=(worker_now(slots=4, busy=1, devices=(held,)),)).code == "device"
 
 
+def test_a_wait_for_the_memory_of_a_pinned_model_says_how_to_free_it(wording: Wording) -> None:
+    device = replace(device_now(memory_bytes=24 * GIB), pinned=(("pinned", 20 * GIB),))
+    wait = _waited(_shared(8), workers=(worker_now(slots=4, devices=(device,)),))
+    assert (wait.code, "models unload" in wait.message) == ("memory", True)
+    wording(wait.message)
+
+
 def test_a_job_that_fits_no_known_device_says_so_before_it_fails(wording: Wording) -> None:
     wait = _waited(_shared(30), workers=(worker_now(devices=(device_now(memory_bytes=24 * GIB),)),))
     assert wait.code == "memory"

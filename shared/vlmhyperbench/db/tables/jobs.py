@@ -119,7 +119,7 @@ class ClaimRow(SQLModel, table=True):
     packages: dict[str, Any] = json_column()
     """Distribution → version in the claiming process."""
     client: dict[str, Any] | None = json_column(nullable=True)
-    """The load generator's `EndLine`, with its own cost."""
+    """The load generator's `EndLine`, with its own cost; the answers that the claim has measured, and their time."""
     resources: dict[str, Any] | None = json_column(nullable=True)
     """Peaks and means of the device samples over the measured window; the samples are an artifact."""
     anchor_monotonic_ns: int | None = bigint_column()

@@ -2726,6 +2726,8 @@ export interface components {
          * @description A worker that does not exist, for a plan: its devices by their memory.
          */
         DeclaredWorker: {
+            /** Device Name */
+            device_name?: string | null;
             /** Devices Gib */
             devices_gib: number[];
             /** Name */
@@ -5358,6 +5360,8 @@ export interface components {
         Plan: {
             /** Is Declared */
             is_declared: boolean;
+            /** Judged */
+            judged: string[];
             /** Longest S */
             longest_s: number | null;
             /** Makespan S */
