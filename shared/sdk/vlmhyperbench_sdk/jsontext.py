@@ -126,19 +126,22 @@ def parse_object(text: str | bytes, *, what: str = "The text", any_text: bool = 
     return value
 
 
-def compact_json(value: JsonValue, *, number: Callable[[NumberText], str] = str) -> str:
-    """Serialise JSON with sorted keys and without white space; a `NumberText` is written by `number`, or unchanged.
+def compact_json(
+    value: JsonValue, *, number: Callable[[NumberText], str] = str, text: Callable[[str], str] | None = None
+) -> str:
+    """Serialise JSON with sorted keys and without white space.
 
+    A `NumberText` is written by `number`, or unchanged; what `text` makes of a text stands in its place, keys excepted.
     Lone surrogates are kept, so the text may not be valid Unicode.
     """
     if isinstance(value, NumberText):
         return number(value)
     if isinstance(value, dict):
-        members = (f"{_quoted(key)}:{compact_json(value[key], number=number)}" for key in sorted(value))
+        members = [f"{_quoted(key)}:{compact_json(value[key], number=number, text=text)}" for key in sorted(value)]
         return "{" + ",".join(members) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join([compact_json(item, number=number) for item in value]) + "]"
-    return _quoted(value)
+        return "[" + ",".join([compact_json(item, number=number, text=text) for item in value]) + "]"
+    return _quoted(text(value) if text is not None and isinstance(value, str) else value)
 
 
 def repair_json(text: str, *, opening: Literal["{", "["] = "{") -> tuple[str, tuple[Repair, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from typing import Final
@@ -34,9 +35,9 @@ def read_repaired(text: str) -> tuple[JsonValue] | None:
     return None
 
 
-def canonical(value: JsonValue) -> str:
-    """Write JSON in its one form: keys in order, no spaces, equal numbers equally."""
-    return compact_json(value, number=_plain)
+def canonical(value: JsonValue, *, text: Callable[[str], str] | None = None) -> str:
+    """Write JSON in its one form: keys in order, no spaces, equal numbers equally, and what `text` makes of texts."""
+    return compact_json(value, number=_plain, text=text)
 
 
 def digits(number: Decimal) -> str:
