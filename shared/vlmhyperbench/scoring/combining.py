@@ -244,15 +244,16 @@ class Combiner:
 
     def _members(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> list[MemberAnswer]:
         """Return the answers of a stage's members in their order, without those whose step failed."""
+        given = self.given(stage, sample, answers)
         return [
             MemberAnswer(
                 name=member.name,
-                text=None if answer.value is None else without_reasoning(answer.value, self._marks(member)),
+                text=answer.value,
                 error=(answer.reason or "no answer") if answer.value is None else None,
                 weight=member.weight,
             )
             for member in stage.answering
-            if (answer := self._given(stage, member, sample, answers)) is not None
+            if (answer := given.get(member.name)) is not None
         ]
 
     def _single(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> StageAnswer:
@@ -260,9 +261,17 @@ class Combiner:
         return _of_reply(Reply(error="was not asked")) if answer is None else replace(answer, aggregated=None)
 
     def given(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> dict[str, StageAnswer]:
-        """Return what the members of a stage answered, in their order; one whose step failed is not among them."""
-        given = {member.name: self._given(stage, member, sample, answers) for member in stage.answering}
-        return {name: answer for name, answer in given.items() if answer is not None}
+        """Return what the members of a stage answered as its aggregation gets it: without reasoning, in their order.
+
+        One whose step failed is not among them.
+        """
+        given: dict[str, StageAnswer] = {}
+        for member in stage.answering:
+            answer = self._given(stage, member, sample, answers)
+            if answer is not None:
+                text = None if answer.value is None else without_reasoning(answer.value, self._marks(member))
+                given[member.name] = answer if text is answer.value else replace(answer, value=text)
+        return given
 
     def _given(
         self, stage: StageSpec, member: MemberSpec | InnerMember, sample: Asked, answers: Mapping[str, StageAnswer]

@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import Final
 
 from vlmhyperbench_pipeline.counting import Counting, count, required_quorum
-from vlmhyperbench_pipeline.json_votes import canonical, read_repaired, read_whole
+from vlmhyperbench_pipeline.json_votes import read_repaired, read_whole
 from vlmhyperbench_pipeline.normalising import Normalise
 from vlmhyperbench_pipeline.schemas import Parts, opening_under
 from vlmhyperbench_sdk.aggregation import Aggregated, MemberAnswer
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import NumberText, parse_json
+from vlmhyperbench_sdk.jsontext import NumberText, canonical, parse_json
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 from vlmhyperbench_structure_metrics.schemas import JsonSchema, read_schema
 

@@ -77,7 +77,7 @@ class Vote:
         extracting = {"extract": extract != "whole", "choices": choices, "pattern": pattern, "pointer": pointer}
         unused = [param for param, given in extracting.items() if given]
         if is_by_field and unused:
-            message = f"With scope: field nothing is extracted, so {unused[0]} has no effect."
+            message = f"{unused[0]} has no effect with scope: field, where each field is a vote."
             raise InvalidInput(message, cure=f"Leave {', '.join(unused)} out, or choose scope: answer.")
         self._fields = FieldVote(self._counting, self._normalise, array_keys or {}) if is_by_field else None
         mode = check_choice("on_member_error", on_member_error, ("skip", "fail"))
