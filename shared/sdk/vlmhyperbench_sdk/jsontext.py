@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Literal, NoReturn, cast
 
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -160,6 +161,7 @@ def digits(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
+@lru_cache(64)  # answers to one question mostly have the same numbers
 def _plain_number(text: NumberText) -> str:
     number = Decimal(text)
     return digits(number) if abs(number.adjusted()) < _MAX_EXPONENT else text

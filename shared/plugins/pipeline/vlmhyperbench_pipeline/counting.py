@@ -155,10 +155,8 @@ def _is_similar(first: str, second: str, prefix: str) -> bool:
     if not (first.startswith(prefix) and second.startswith(prefix)):
         return False
     first, second = first[len(prefix) :], second[len(prefix) :]
-    if not (_has_letter(first) and _has_letter(second)):
-        return False
     least = _SIMILAR_LONG if max(len(first), len(second)) >= _LONG_CHARS else _SIMILAR
-    return fuzz.ratio(first, second, score_cutoff=100 * least) > 0
+    return fuzz.ratio(first, second, score_cutoff=100 * least) > 0 and _has_letter(first) and _has_letter(second)
 
 
 def _has_letter(text: str) -> bool:

@@ -28,7 +28,7 @@ _PRESENT: Final = "present:"
 _TEXT: Final = "text:"
 _NULL: Final = "json:null"
 _MAX_DEPTH: Final = 32
-_KEPT: Final = 1024
+_KEPT: Final = 64
 """How many keys of texts in fields are kept: the members of a sample mostly write the same."""
 
 
