@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars
 import pytest
 
-from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, metric_spec, run_spec
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, metric_spec, run_spec
+from tests.shared.reports.ensembles import ANSWERS, SAMPLES, VOTE, found, pipeline, rows_of, run_of
 from tests.shared.reports.reading import tables_of
 from tests.support.wording import Wording
 from vlmhyperbench.domain.pipelines import (
     AggregationSpec,
     InnerMember,
     MemberSpec,
-    PipelineTarget,
-    StageSpec,
-    asked_models,
 )
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.facts.replies import samples_of
-from vlmhyperbench.reports.bundles import PipelineRows
 from vlmhyperbench.reports.document import Cases, Facts
 from vlmhyperbench.reports.ensembles import ensemble_evidence
 from vlmhyperbench.reports.sections.ensemble import ensemble_section
 from vlmhyperbench.reports.writers.json import from_json, to_json
-from vlmhyperbench.scoring.combining import Combiner
 from vlmhyperbench.summaries.codec import from_json as read_summary
 from vlmhyperbench.summaries.codec import to_json as write_summary
-from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
-from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
-
-SAMPLES = 8
-ANSWERS = {
-    "good": ["yes"] * 6 + ["no"] * 2,
-    "fair": ["yes"] * 4 + ["no"] * 4,
-    "poor": ["yes"] * 2 + ["maybe"] * 4 + ["yes"] * 2,
-}
 
 
 class Undirected(ExactMatch):
@@ -52,60 +37,6 @@ class Undirected(ExactMatch):
     @property
     def description(self) -> MetricDescription:
         return replace(super().description, direction=None)
-
-
-def pipeline(aggregation: AggregationSpec | None, *names: str) -> PipelineTarget:
-    members = tuple(
-        MemberSpec(name=name, target=EndpointTarget(endpoint=f"http://{name}.example/v1", model_name=name))
-        for name in names
-    )
-    return PipelineTarget(
-        pipeline="readers", version="1", stages=(StageSpec(id="read", members=members, aggregation=aggregation),)
-    )
-
-
-VOTE = pipeline(AggregationSpec(class_path="vote"), *ANSWERS)
-
-
-def rows_of(target: PipelineTarget, answers: dict[str, list[Any]], references: Sequence[str] = ()) -> PipelineRows:
-    """Give each asked model a phase, from 2 on; its requests take 1, 2, … seconds. Each reference is yes by default."""
-    asked = list(asked_models(target))
-    keys = {no: model.key for no, model in enumerate(asked, 2)}
-    rows = [
-        fact(
-            ordinal,
-            text,
-            references[ordinal] if references else "yes",
-            phase=no,
-            phase_kind="member",
-            latency_ns=(no - 1) * 10**9,
-        )
-        for no, (_, _, name) in keys.items()
-        for ordinal, text in enumerate(answers[name])
-    ]
-    facts = facts_frame(rows)
-    peaks = {key: no * 10**9 for no, key in keys.items()}
-    return PipelineRows(facts=facts, keys=keys, samples=samples_of(facts, target, keys), peak_bytes=peaks)
-
-
-def run_of(
-    target: PipelineTarget, answers: dict[str, list[Any]], *, metric: Any = None, references: Sequence[str] = ()
-) -> RunEvidence:
-    rows, used = rows_of(target, answers, references), metric or ExactMatch()
-    spec = run_spec(metrics=(used,), target=target)
-    combiner = Combiner(target)
-    texts = {no: combiner.answers(sample)[target.stages[-1].id].value for no, sample in rows.samples.items()}
-    facts = [
-        fact(no, text, references[no] if references else "yes", latency_ns=3 * 10**9)
-        for no, text in sorted(texts.items())
-    ]
-    return evidence(facts, metrics=(used,), spec=spec, ensemble=ensemble_evidence(rows, spec))
-
-
-def found(run: RunEvidence) -> EnsembleSummary:
-    ensemble = summarise_run(run).ensemble
-    assert ensemble is not None
-    return ensemble
 
 
 def test_a_vote_is_compared_with_its_best_member() -> None:
@@ -252,92 +183,6 @@ def test_a_pooled_metric_is_pooled() -> None:
     assert (ensemble.uplift.best, ensemble.uplift.uplift) == ("poor", pytest.approx(-6 / 9))
     assert [oracle.value for oracle in ensemble.oracles] == [pytest.approx(4 / 9), pytest.approx(2 / 9), 0]
     assert [value.value for value in ensemble.values] == [pytest.approx(value) for value in (-6 / 9 + 6 / 9, 0, 0)]
-
-
-def test_members_are_scored_as_the_vote_counts_them() -> None:
-    """Alone they think and are wrong; without the reasoning each is as right as the vote."""
-    thinking = {name: [f"<think>maybe not</think>\n{text}" for text in texts] for name, texts in ANSWERS.items()}
-    thought, plain = found(run_of(VOTE, thinking)), found(run_of(VOTE, ANSWERS))
-    assert (thought.uplift, thought.oracles, thought.values) == (plain.uplift, plain.oracles, plain.values)
-    assert thought.agreement == plain.agreement
-    section = ensemble_section(summarise_run(run_of(VOTE, thinking)))
-    assert section is not None
-    assert "as the stage read counted them, without reasoning" in tables_of(section)["ensemble-members"].note
-
-
-OBJECT = {"type": "object", "properties": {"total": {"type": "number"}, "city": {"type": "string"}}}
-
-
-@pytest.mark.parametrize(
-    "aggregation",
-    [AggregationSpec(class_path="vote", params={"scope": "field"}), AggregationSpec(class_path="concat"), "synthesis"],
-)
-def test_equal_json_agrees_however_it_is_written_and_combined(aggregation: AggregationSpec | str) -> None:
-    """The second sample of a vote by field falls back, since its object is not valid, and has keys of the same kind."""
-    merger = MemberSpec(name="merger", target=EndpointTarget(endpoint="http://merger.example/v1", model_name="merger"))
-    used = AggregationSpec(class_path="synthesis", merger=merger) if isinstance(aggregation, str) else aggregation
-    target = pipeline(used, *ANSWERS)
-    response: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "it", "schema": OBJECT}}
-    (stage,) = target.stages
-    target = target.model_copy(update={"stages": (stage.model_copy(update={"response_format": response}),)})
-    answers: dict[str, list[Any]] = {
-        "good": ['{"total": 1, "city": "Rome"}', '{"total": "x"}', "It is [1]."],
-        "fair": ['{"city":"Rome","total":1.0}', '```json\n{"total":"x"}\n```', "it is  [1]."],
-        "poor": ['<think>{"a": 1}</think>{"total":1, "city":"Rome"}', '{ "total": "x" }', "It was [1]."],
-        "merger": ["?", json.dumps({"total": 1}), "?"],
-    }
-    ensemble = found(run_of(target, answers))
-    assert ensemble.agreement is not None
-    assert (ensemble.agreement.samples, ensemble.agreement.unanimous) == (3, 2)
-    assert ensemble.agreement.value is not None
-    # Of 9 answers 3, 3, 2 and 1 are equal; one sample disagrees by (9 - 4 - 1) / 2.
-    assert ensemble.agreement.value == pytest.approx(1 - 8 * 2 / (81 - 9 - 9 - 4 - 1))
-
-
-def test_similar_answers_that_a_vote_counts_as_one_agree() -> None:
-    fuzzy = pipeline(AggregationSpec(class_path="vote", params={"equivalence": "fuzzy"}), "good", "fair")
-    answers: dict[str, list[Any]] = {"good": ["the blue house", "no"], "fair": ["the blue houses", "yes"]}
-    ensemble = found(run_of(fuzzy, answers))
-    assert ensemble.agreement is not None
-    assert ensemble.agreement.unanimous == 1
-
-
-def two_stages() -> PipelineTarget:
-    """Three read and vote; one writes the answer of theirs."""
-    writer = pipeline(None, "writer").stages[0].model_copy(update={"id": "answer", "inputs": ("read",)})
-    return VOTE.model_copy(update={"stages": (*VOTE.stages, writer)})
-
-
-def test_the_last_stage_of_several_models_is_compared_where_one_model_answers(wording: Wording) -> None:
-    run = run_of(two_stages(), {**ANSWERS, "writer": ["wrong"] * SAMPLES})
-    ensemble, alone = found(run), found(run_of(VOTE, ANSWERS))
-    assert (ensemble.stage, ensemble.is_last) == ("read", False)
-    assert (ensemble.uplift, ensemble.oracles, ensemble.values) == (alone.uplift, alone.oracles, alone.values)
-    assert (ensemble.agreement, ensemble.calibration) == (alone.agreement, alone.calibration)
-    assert (ensemble.costs, [step.model for step in ensemble.asked]) == (alone.costs, [*ANSWERS, "writer"])
-    assert ensemble.verdict is not None
-    wording(ensemble.verdict.quality)
-    document = document_of(run)
-    section = ensemble_section(summarise_run(run))
-    assert section is not None
-    wording(tables_of(section)["ensemble-members"].note)
-    (facts,) = (block for block in section.blocks if isinstance(block, Facts))
-    assert dict(facts.items)["Compared stage"] == "read"
-    (cases,) = (block for section in document.sections for block in section.blocks if isinstance(block, Cases))
-    assert [(answer.run, bool(answer.score)) for answer in cases.items[0].answers] == [
-        ("read: good", True),
-        ("read: fair", True),
-        ("read: poor", True),
-        ("answer: writer", False),
-        ("result", True),
-    ]
-
-
-def test_a_stage_before_the_last_is_not_compared_without_scores() -> None:
-    target = two_stages()
-    rows = rows_of(target, {**ANSWERS, "writer": ["wrong"] * SAMPLES})
-    unscored = ensemble_evidence(rows, run_spec(target=target))
-    assert (unscored.stage, unscored.result) == ("read", None)
 
 
 def test_a_merged_answer_has_no_values_without_a_member_and_merging_comes_after_the_members() -> None:
