@@ -10,6 +10,8 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
 from typing import Literal, NoReturn, cast
 
 from vlmhyperbench_sdk.errors import InvalidInput
@@ -27,6 +29,8 @@ _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 _LONG_CHARS = 1024 * 1024
 """Shorter texts are parsed without `check_structure`: they need little memory, however they are nested."""
+_MAX_EXPONENT = 400
+"""Numbers with a larger one are left as they are written, since all their digits would be."""
 _STRUCTURE = re.compile(r'\\.|[{}\[\]"]', re.DOTALL)
 
 
@@ -126,19 +130,41 @@ def parse_object(text: str | bytes, *, what: str = "The text", any_text: bool = 
     return value
 
 
-def compact_json(value: JsonValue, *, number: Callable[[NumberText], str] = str) -> str:
-    """Serialise JSON with sorted keys and without white space; a `NumberText` is written by `number`, or unchanged.
+def compact_json(
+    value: JsonValue, *, number: Callable[[NumberText], str] = str, text: Callable[[str], str] | None = None
+) -> str:
+    """Serialise JSON with sorted keys and without white space.
 
+    A `NumberText` is written by `number`, or unchanged; what `text` makes of a text stands in its place, keys excepted.
     Lone surrogates are kept, so the text may not be valid Unicode.
     """
     if isinstance(value, NumberText):
         return number(value)
     if isinstance(value, dict):
-        members = (f"{_quoted(key)}:{compact_json(value[key], number=number)}" for key in sorted(value))
+        members = [f"{_quoted(key)}:{compact_json(value[key], number=number, text=text)}" for key in sorted(value)]
         return "{" + ",".join(members) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join([compact_json(item, number=number) for item in value]) + "]"
-    return _quoted(value)
+        return "[" + ",".join([compact_json(item, number=number, text=text) for item in value]) + "]"
+    return _quoted(text(value) if text is not None and isinstance(value, str) else value)
+
+
+def canonical(value: JsonValue, *, text: Callable[[str], str] | None = None) -> str:
+    """Write JSON in its one form: keys in order, no spaces, equal numbers equally, and what `text` makes of texts."""
+    return compact_json(value, number=_plain_number, text=text)
+
+
+def digits(number: Decimal) -> str:
+    """Write a number without needless digits: 1.50 and 1.5 are the same."""
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+@lru_cache(64)  # answers to one question mostly have the same numbers
+def _plain_number(text: NumberText) -> str:
+    number = Decimal(text)
+    return digits(number) if abs(number.adjusted()) < _MAX_EXPONENT else text
 
 
 def repair_json(text: str, *, opening: Literal["{", "["] = "{") -> tuple[str, tuple[Repair, ...]]:

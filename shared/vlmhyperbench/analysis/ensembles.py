@@ -18,6 +18,7 @@ from vlmhyperbench.analysis.results import CONFIDENCE, Interval
 from vlmhyperbench.analysis.stats import RESAMPLES, Estimator, FloatArray, IntArray
 
 _BATCH_NUMBERS = 2_000_000
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,16 +102,20 @@ class Uplift:
     high: float | None
     members: tuple[MemberUplift, ...]
     confidence: float = CONFIDENCE
+    is_constant: bool = False
+    """Whether the uplift is the same in every resample of several documents: then the test alone decides."""
 
     @property
     def is_shown(self) -> bool:
         """Whether interval and test show that the result is better than its best member."""
-        return self.low is not None and self.low > 0 and self._is_significant
+        low = self.uplift if self.is_constant else self.low
+        return low is not None and low > 0 and self._is_significant
 
     @property
     def is_refuted(self) -> bool:
         """Whether interval and test show that the result is worse than its best member."""
-        return self.high is not None and self.high < 0 and self._is_significant
+        high = self.uplift if self.is_constant else self.high
+        return high is not None and high < 0 and self._is_significant
 
     @property
     def _is_significant(self) -> bool:
@@ -148,7 +153,9 @@ def uplift(ensemble: Ensemble, *, seed: int = 0) -> Uplift | None:
     if not np.isfinite([value, *totals]).all():
         return None
     best = max(range(len(totals)), key=lambda member: sign * totals[member])
-    low, high, shares = _reselected(own, units, ensemble.estimator, sign, seed)
+    resampled, shares = _reselected(own, units, ensemble.estimator, sign, seed)
+    is_constant = len(own) > 1 and float(np.ptp(resampled)) <= _ROUNDING
+    low, high = (None, None) if is_constant or len(own) < 2 else _ends(resampled)
     return Uplift(
         samples=len(scored),
         left_out=len(ensemble.clusters) - len(scored),
@@ -159,6 +166,7 @@ def uplift(ensemble: Ensemble, *, seed: int = 0) -> Uplift | None:
         uplift=sign * (value - totals[best]),
         low=low,
         high=high,
+        is_constant=is_constant,
         members=tuple(
             _over_member(member.name, own, sums, ensemble.estimator, sign, share, seed)
             for member, sums, share in zip(ensemble.members, units, shares, strict=True)
@@ -220,8 +228,8 @@ def _over_member(
 
 def _reselected(
     own: FloatArray, members: Sequence[FloatArray], estimator: Estimator, sign: int, seed: int
-) -> tuple[float | None, float | None, list[float]]:
-    """Return the ends of the uplift's interval, and how often each member was the best."""
+) -> tuple[FloatArray, list[float]]:
+    """Return the uplift in each resample, and how often each member was the best."""
     rng = np.random.default_rng(seed)
     targets = _in_groups(np.stack([own, *members]), rng)
     _, units, width = targets.shape
@@ -237,11 +245,15 @@ def _reselected(
         wins += np.bincount(best, minlength=len(members))
         uplifts += (values[0] - values[1:].max(axis=0)).tolist()
     shares: list[float] = (wins / RESAMPLES).tolist()
-    resampled = np.asarray(uplifts)
-    if not np.isfinite(resampled).all() or float(np.ptp(resampled)) <= 1e-12:
-        return None, None, shares
+    return np.asarray(uplifts), shares
+
+
+def _ends(resampled: FloatArray) -> tuple[float | None, float | None]:
+    """Return the ends of the uplift's interval; None where it is undefined in a resample."""
+    if not np.isfinite(resampled).all():
+        return None, None
     tail = (1 - CONFIDENCE) / 2
-    return float(np.quantile(resampled, tail)), float(np.quantile(resampled, 1 - tail)), shares
+    return float(np.quantile(resampled, tail)), float(np.quantile(resampled, 1 - tail))
 
 
 def _in_groups(targets: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -25,13 +25,13 @@ class Verdict:
         return f"{self.quality} {self.time} {self.memory}"
 
 
-def verdict(uplift: Uplift, costs: Costs) -> Verdict:
-    """Return the three sentences."""
+def verdict(uplift: Uplift, costs: Costs, *, who: str = "The ensemble") -> Verdict:
+    """Return the three sentences; `who` is compared with its best member."""
     worth: Worth = "better" if uplift.is_shown else "worse" if uplift.is_refuted else "not_shown"
     gain = uplift.uplift if worth == "better" else None
     return Verdict(
         worth=worth,
-        quality=_quality(uplift, worth),
+        quality=_quality(uplift, worth, who),
         time=_cost(
             "compute per answer", "s", costs.seconds, costs.best_seconds, _per(costs.uplift_per_s, gain, "extra second")
         ),
@@ -45,16 +45,17 @@ def verdict(uplift: Uplift, costs: Costs) -> Verdict:
     )
 
 
-def _quality(uplift: Uplift, worth: Worth) -> str:
+def _quality(uplift: Uplift, worth: Worth, who: str) -> str:
     said = {
         "better": "better than its best member",
         "worse": "worse than its best member",
         "not_shown": "not shown to be better or worse than its best member",
     }[worth]
     low, high = uplift.low, uplift.high
-    ends = "no interval" if low is None or high is None else f"95 % {low:+.3f} to {high:+.3f}"
+    none = "the same in every document" if uplift.is_constant else "no interval"
+    ends = none if low is None or high is None else f"95 % {low:+.3f} to {high:+.3f}"
     size = f"{uplift.samples} samples of {uplift.units} documents"
-    return f"The ensemble is {said}, {uplift.best}: uplift {uplift.uplift:+.3f} ({ends}, {size})."
+    return f"{who} is {said}, {uplift.best}: uplift {uplift.uplift:+.3f} ({ends}, {size})."
 
 
 def _cost(what: str, unit: str, own: float | None, best: float | None, per: str) -> str:

@@ -204,6 +204,12 @@ class AskedModel:
         return {STAGE: self.stage.id, ROLE: self.role, MEMBER: self.model.name}
 
 
+def compared_stage(pipeline: PipelineTarget) -> StageSpec:
+    """Return the stage whose members are compared with its answer: the last one in which several answer, if any."""
+    several = [stage for stage in pipeline.stages if len(stage.answering) > 1]
+    return (several or pipeline.stages)[-1]
+
+
 def asked_models(pipeline: PipelineTarget) -> Iterator[AskedModel]:
     """Yield every model that a pipeline asks, in the order of its stages; a model that merges is asked twice."""
     for stage in pipeline.stages:

@@ -50,7 +50,7 @@ def check_stage(references: References, name: str, no: int, stage: PipelineStage
         check_member(references, name, written_out(member), path, is_name=is_name, needs_images=needs_images)
     _repeats(references, no, stage)
     if stage.aggregation is not None:
-        check_aggregation(references, stage.aggregation, ("stages", no, "aggregation"))
+        check_aggregation(references, stage.aggregation, ("stages", no, "aggregation"), members=len(stage.members))
 
 
 def check_id(references: References, no: int, ids: Sequence[str]) -> None:
@@ -172,8 +172,8 @@ def _repeats(references: References, no: int, stage: PipelineStage) -> None:
             references.say(("stages", no, "models", position), message, cure)
 
 
-def check_aggregation(references: References, choice: AggregationChoice, path: Path) -> None:
-    """Check an aggregation, whether it has the model that it needs, and each of its params."""
+def check_aggregation(references: References, choice: AggregationChoice, path: Path, *, members: int) -> None:
+    """Check an aggregation of so many members, whether it has the model that it needs, and each of its params."""
     if choice.type == MERGING and choice.model is None:
         references.say(path, "a synthesis needs a model that merges.", "Add model.")
     if choice.type in NEEDS_NO_MODEL and choice.model is not None:
@@ -192,6 +192,10 @@ def check_aggregation(references: References, choice: AggregationChoice, path: P
             references.say((*path, param), f"{choice.type} has no such param.", did_you_mean(param, known))
     given = {param: value for param, value in choice.params.items() if param in known}
     _params(references, choice.type, given, path)
+    quorum = given.get("quorum")
+    if isinstance(quorum, int) and 0 < members < quorum:
+        message = f"the quorum is {quorum}, and the stage has {members} members: it would never have an answer."
+        references.say((*path, "quorum"), message, f"Write at most {members}.")
 
 
 def _params(references: References, name: str, params: Mapping[str, JsonValue], path: Path) -> None:

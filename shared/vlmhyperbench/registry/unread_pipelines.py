@@ -71,16 +71,18 @@ def _stage(references: References, name: str, no: int, value: Mapping[str, JsonV
         _member(references, name, member, path, needs_images=value.get("images") is True)
     aggregation = value.get("aggregation")
     if isinstance(aggregation, dict):
-        _aggregation(references, name, aggregation, ("stages", no, "aggregation"))
+        _aggregation(references, name, aggregation, ("stages", no, "aggregation"), members=len(models))
 
 
-def _aggregation(references: References, name: str, value: Mapping[str, JsonValue], path: Path) -> None:
+def _aggregation(
+    references: References, name: str, value: Mapping[str, JsonValue], path: Path, *, members: int
+) -> None:
     if "model" in value:
         _member(references, name, value["model"], (*path, "model"), needs_images=False)
         value = {**value, "model": "checked-already"}
     choice, _ = validate(AggregationChoice, dict(value))
     if choice is not None:
-        check_aggregation(references, choice, path)
+        check_aggregation(references, choice, path, members=members)
 
 
 def _member(references: References, name: str, value: JsonValue, path: Path, *, needs_images: bool) -> None:

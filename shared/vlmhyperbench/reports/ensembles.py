@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import polars
@@ -15,7 +16,9 @@ from vlmhyperbench.domain.pipelines import (
     InnerMember,
     Key,
     PipelineTarget,
+    StageSpec,
     asked_models,
+    compared_stage,
     models_within,
     needed_by,
 )
@@ -25,6 +28,9 @@ from vlmhyperbench.scoring.combining import Asked, Combiner, StageAnswer
 from vlmhyperbench.scoring.metrics import open_answering, open_failing
 from vlmhyperbench.scoring.scores import Row, score
 from vlmhyperbench.summaries.members import AnsweringEvidence, EnsembleEvidence, MemberEvidence
+from vlmhyperbench_sdk.aggregation import Aggregated
+from vlmhyperbench_sdk.errors import InvalidInput
+from vlmhyperbench_sdk.jsontext import canonical, parse_json, repair_json
 from vlmhyperbench_sdk.protocols import Metric
 
 _TOLD = ("ordinal", "status", "text", "error_code")
@@ -39,7 +45,7 @@ def ensemble_evidence(rows: PipelineRows, spec: RunSpec) -> EnsembleEvidence:
         NotFound, InvalidInput, Conflict, PluginFailure: a metric or an aggregation cannot be opened as it is pinned.
     """
     pipeline = pipeline_of(spec)
-    combiner, last = Combiner(pipeline), pipeline.stages[-1].id
+    combiner, stage = Combiner(pipeline), compared_stage(pipeline)
     answers = {ordinal: combiner.answers(sample) for ordinal, sample in sorted(rows.samples.items())}
     unscored = _why_unscored(spec)
     scorer = None if unscored else _Scorer.of(spec, rows.facts)
@@ -53,45 +59,55 @@ def ensemble_evidence(rows: PipelineRows, spec: RunSpec) -> EnsembleEvidence:
         for asked in asked_models(pipeline)
         if asked.key in numbers
     ]
+    combined = {ordinal: stages[stage.id] for ordinal, stages in answers.items()}
+    is_last = stage is pipeline.stages[-1]
     return EnsembleEvidence(
+        stage=stage.id,
         members=tuple(member for member in members if member.rows.height),
-        answering=tuple(_answering(pipeline, combiner, rows, answers, scorer)),
-        confidences=_confidences({ordinal: stages[last] for ordinal, stages in answers.items()}),
+        answering=tuple(_answering(pipeline, stage, combiner, rows, answers, scorer)),
+        confidences=_confidences(combined),
+        result=None if scorer is None or is_last else scorer.of_answers(combined),
         unscored=unscored,
     )
 
 
 def _answering(
     pipeline: PipelineTarget,
+    stage: StageSpec,
     combiner: Combiner,
     rows: PipelineRows,
     answers: Mapping[int, Mapping[str, StageAnswer]],
     scorer: _Scorer | None,
 ) -> Iterator[AnsweringEvidence]:
-    """Yield the models and pipelines of the last stage that have answers."""
-    last = pipeline.stages[-1]
-    is_replayed = last.aggregation is not None and last.aggregation.merger is None and len(last.answering) > 1
-    given = {ordinal: combiner.given(last, rows.samples[ordinal], stages) for ordinal, stages in answers.items()}
-    for member in last.answering:
+    """Yield the models and pipelines of a stage that have answers, and these as the stage combines them."""
+    is_alone = stage.aggregation is not None and stage.aggregation.merger is None
+    is_replayed = is_alone and len(stage.answering) > 1
+    given = {ordinal: combiner.given(stage, rows.samples[ordinal], stages) for ordinal, stages in answers.items()}
+    for member in stage.answering:
         own = {ordinal: names[member.name] for ordinal, names in given.items() if member.name in names}
         if isinstance(member, InnerMember):
-            needed = list(models_within(pipeline, last.path_of(member)))
+            needed = list(models_within(pipeline, stage.path_of(member)))
             told, scores = _told(own), scorer.of_answers(own) if scorer is not None else None
         else:
-            needed = [AskedModel(stage=last, role="member", model=member)]
+            needed = [AskedModel(stage=stage, role="member", model=member)]
             facts = rows.facts.filter(
                 polars.col("phase").is_in([no for no, key in rows.keys.items() if key in _keys(needed)])
             )
             # Of one that was not asked, the stages before it say whose failure that is.
             failures = {no: answer.failure for no, answer in own.items() if answer.value is None}
             failure = polars.col("ordinal").replace_strict(failures, default=None, return_dtype=polars.String)
-            facts = facts.with_columns(failure=failure)
+            texts = {no: answer.value for no, answer in own.items() if answer.value is not None}
+            text = polars.col("ordinal").replace_strict(texts, default=None, return_dtype=polars.String)
+            facts = facts.with_columns(failure=failure, text=text)
             told, scores = facts.select(_TOLD), scorer.of_facts(facts) if scorer is not None else None
         if not told.height:
             continue
-        keys = {ordinal: _key(member.name, given[ordinal], answers[ordinal][last.id]) for ordinal in own}
+        keys = {
+            ordinal: _key(member.name, given[ordinal], answers[ordinal][stage.id].aggregated if is_alone else None)
+            for ordinal in own
+        }
         without = (
-            scorer.of_answers(_without(_keys(needed), rows.samples, combiner, last.id))
+            scorer.of_answers(_without(_keys(needed), rows.samples, combiner, stage.id))
             if scorer is not None and is_replayed
             else None
         )
@@ -202,26 +218,34 @@ class _Scorer:
 
 
 def _without(
-    models: Collection[Key], samples: Mapping[int, Asked], combiner: Combiner, last: str
+    models: Collection[Key], samples: Mapping[int, Asked], combiner: Combiner, stage: str
 ) -> dict[int, StageAnswer]:
-    """Return the answers that the pipeline gives without some models."""
+    """Return the answers that a stage gives without some models."""
     return {
         ordinal: combiner.answers(
             replace(sample, replies={key: reply for key, reply in sample.replies.items() if key not in models})
-        )[last]
+        )[stage]
         for ordinal, sample in samples.items()
     }
 
 
-def _key(name: str, given: Mapping[str, StageAnswer], combined: StageAnswer) -> str | None:
-    """Return the normalised answer of a member: what the vote counted, else the text without needless spaces."""
-    counted = combined.aggregated.trace.get("keys") if combined.aggregated is not None else None
+def _key(name: str, given: Mapping[str, StageAnswer], combined: Aggregated | None) -> str | None:
+    """Return the normalised answer of a member: what a vote counted, or the one form of its JSON, or of its text.
+
+    What merges with a model counts only where that gave no answer, so `combined` is None there: all samples of a stage
+    must have keys of one kind.
+    """
     text = given[name].value
+    counted = combined.trace.get("keys") if combined is not None else None
     if text is None:
         return None
     if isinstance(counted, list) and len(counted) == len(given):
         key = counted[list(given).index(name)]
         return key if isinstance(key, str) else None
+    found, repairs = repair_json(text)
+    with suppress(InvalidInput):
+        if "first_object" not in repairs:
+            return canonical(parse_json(found, exact=True))
     return " ".join(text.split()).casefold()
 
 

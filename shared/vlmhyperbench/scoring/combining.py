@@ -158,8 +158,8 @@ class Combiner:
             return NOTHING_TO_MERGE
         if asked.role == "merge":
             return request.prompt
-        reply = _text_of(sample, (stage.id, "merge", asked.model.name))
-        reply = None if reply is None else without_reasoning(reply, marks_of(asked.model))
+        merge = sample.replies.get((stage.id, "merge", asked.model.name), Reply())
+        reply = None if merge.text is None else without_reasoning(merge.text, marks_of(asked.model))
         problem = None if reply is None else aggregation.problem_with(reply, context)
         return NO_REPAIR if reply is None or problem is None else aggregation.repair(request, reply, problem)
 
@@ -244,15 +244,15 @@ class Combiner:
 
     def _members(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> list[MemberAnswer]:
         """Return the answers of a stage's members in their order, without those whose step failed."""
+        weights = {member.name: member.weight for member in stage.answering}
         return [
             MemberAnswer(
-                name=member.name,
-                text=None if answer.value is None else without_reasoning(answer.value, self._marks(member)),
+                name=name,
+                text=answer.value,
                 error=(answer.reason or "no answer") if answer.value is None else None,
-                weight=member.weight,
+                weight=weights[name],
             )
-            for member in stage.answering
-            if (answer := self._given(stage, member, sample, answers)) is not None
+            for name, answer in self.given(stage, sample, answers).items()
         ]
 
     def _single(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> StageAnswer:
@@ -260,9 +260,14 @@ class Combiner:
         return _of_reply(Reply(error="was not asked")) if answer is None else replace(answer, aggregated=None)
 
     def given(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> dict[str, StageAnswer]:
-        """Return what the members of a stage answered, in their order; one whose step failed is not among them."""
-        given = {member.name: self._given(stage, member, sample, answers) for member in stage.answering}
-        return {name: answer for name, answer in given.items() if answer is not None}
+        """Return what its members answered, as a stage combines it: without reasoning, and without failed steps."""
+        given: dict[str, StageAnswer] = {}
+        for member in stage.answering:
+            answer = self._given(stage, member, sample, answers)
+            if answer is not None:
+                text = None if answer.value is None else without_reasoning(answer.value, self._marks(member))
+                given[member.name] = answer if text is answer.value else replace(answer, value=text)
+        return given
 
     def _given(
         self, stage: StageSpec, member: MemberSpec | InnerMember, sample: Asked, answers: Mapping[str, StageAnswer]
@@ -367,11 +372,6 @@ def _merged(
 def _is_lost(reply: Reply) -> bool:
     """Return whether the platform failed to get an answer, so that nothing is known about the model."""
     return reply.text is None and reply.failure == "infrastructure"
-
-
-def _text_of(sample: Asked, key: Key) -> str | None:
-    reply = sample.replies.get(key)
-    return None if reply is None else reply.text
 
 
 def _has_own_schemas(stage: StageSpec) -> bool:

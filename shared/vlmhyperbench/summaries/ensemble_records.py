@@ -30,11 +30,11 @@ class MemberCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleSummary:
-    """A pipeline against the members of its last stage; what compares them is None where they have no scores."""
+    """A pipeline against the members of a stage; what compares them is None where they have no scores."""
 
     pipeline: str
     stage: str
-    """Last stage."""
+    """The stage whose answer and members are compared: the last one in which several answer."""
     metric: str
     """Label of the metric by which members are compared; empty without one."""
     unscored: str
@@ -45,6 +45,8 @@ class EnsembleSummary:
     latency_p50_s: float | None
     """Median of the compute-only critical path."""
     latency_p90_s: float | None
+    is_last: bool = True
+    """Whether the stage's answers are those of the pipeline."""
     untimed: int = 0
     """Number of samples without a part in the times, because that of a model which was asked is unknown."""
     agreement: Alpha | None = None

@@ -39,7 +39,8 @@ def ensemble_of(run: RunEvidence) -> EnsembleSummary | None:
     path = sorted(critical_path(steps).tolist()) if steps else []
     plain = EnsembleSummary(
         pipeline=pipeline.pipeline,
-        stage=pipeline.stages[-1].id,
+        stage=known.stage,
+        is_last=known.stage == pipeline.stages[-1].id,
         metric=primary.label if primary is not None else "",
         unscored=known.unscored,
         asked=tuple(map(_cost, known.members)),
@@ -67,6 +68,8 @@ def _compared(
         return plain
     members = known.answering
     rows = answers_of(run, primary)
+    if known.result is not None:
+        rows = rows.select("ordinal", "cluster").join(known.result, on="ordinal", how="left", maintain_order="left")
     scores = [member.scores for member in members if member.scores is not None]
     without = [member.without for member in members if member.without is not None]
     names = sorted(
@@ -93,7 +96,7 @@ def _compared(
         for member in members
         if member.without is not None
     }
-    costs = None if gained is None else _costs(plain, known, gained)
+    costs = None if gained is None else _costs(plain, known, gained, pipeline_of(run.spec))
     return replace(
         plain,
         calibration=_calibration(rows, known.confidences, primary.perfect) if primary.perfect is not None else None,
@@ -101,7 +104,7 @@ def _compared(
         oracles=oracles(ensemble),
         values=member_values(ensemble, revoted),
         costs=costs,
-        verdict=verdict(gained, costs) if gained is not None and costs is not None else None,
+        verdict=verdict(gained, costs, who=_who(plain)) if gained is not None and costs is not None else None,
     )
 
 
@@ -167,10 +170,17 @@ def _cost(member: MemberEvidence) -> MemberCost:
     )
 
 
-def _costs(plain: EnsembleSummary, known: EnsembleEvidence, gained: Uplift) -> Costs:
-    """Compare all models with those that the best member needs: itself, and what its stage builds on."""
+def _who(plain: EnsembleSummary) -> str:
+    """Return what is compared with its best member."""
+    return "The ensemble" if plain.is_last else f"The stage {plain.stage}, with what it builds on,"
+
+
+def _costs(plain: EnsembleSummary, known: EnsembleEvidence, gained: Uplift, pipeline: PipelineTarget) -> Costs:
+    """Compare the models that the stage needs with those that its best member needs: itself, and what it builds on."""
     best = next(each for each in known.answering if each.name == gained.best)
-    both = list(zip(known.members, plain.bars, strict=True))
+    wanted = {known.stage, *needed_stages(pipeline, pipeline.stage(known.stage), with_inner=True)}
+    asked = zip(known.members, plain.bars, strict=True)
+    both = [(member, bar) for member, bar in asked if member.asked.stage.id in wanted]
     needed = [(member, bar) for member, bar in both if member.asked.key in best.needs]
     return Costs(
         seconds=_seconds(both),

@@ -55,6 +55,35 @@ def test_a_result_that_is_worse_than_its_best_member_is_refuted() -> None:
     assert result.uplift == -0.5
 
 
+@pytest.mark.parametrize(("vote", "member"), [(0, 1), (1, 0)])
+def test_a_difference_that_is_the_same_in_every_document_is_shown_by_the_test(vote: int, member: int) -> None:
+    def over(documents: int) -> Uplift:
+        return found(uplift(ensemble(answers("vote", [vote] * documents), answers("a", [member] * documents))))
+
+    result = over(100)
+    assert (result.uplift, result.low, result.high, result.is_constant) == (vote - member, None, None, True)
+    assert (result.is_shown, result.is_refuted) == (vote > member, vote < member)
+    assert (over(6).is_shown, over(6).is_refuted) == (vote > member, vote < member)
+    few = over(5)
+    assert (few.is_constant, few.is_shown, few.is_refuted) == (True, False, False)
+
+
+def test_equal_answers_and_a_single_document_show_nothing() -> None:
+    same = found(uplift(ensemble(answers("vote", [1, 0] * 20), answers("a", [1, 0] * 20))))
+    assert (same.uplift, same.is_constant, same.is_shown, same.is_refuted) == (0, True, False, False)
+    single = found(uplift(ensemble(answers("vote", [1]), answers("a", [0]))))
+    assert (single.is_constant, single.low) == (False, None)
+
+
+def test_an_uplift_that_some_resamples_do_not_define_has_no_interval() -> None:
+    def only_of_three(sums: np.ndarray) -> np.ndarray:
+        return np.where(sums[..., 0] == sums[..., 0].max(), sums[..., 0], np.nan)
+
+    case = replace(ensemble(answers("vote", [1, 2, 3]), answers("a", [1, 2, 3])), estimator=only_of_three)
+    result = found(uplift(case))
+    assert (result.is_constant, result.low, result.high) == (False, None, None)
+
+
 def test_samples_without_a_value_of_any_target_are_left_out() -> None:
     result = found(uplift(ensemble(answers("vote", [1, 1, math.nan]), answers("a", [1, math.nan, 1]))))
     assert (result.samples, result.left_out) == (1, 2)

@@ -10,7 +10,9 @@ from vlmhyperbench.analysis.ensembles import MemberUplift, Uplift
 from vlmhyperbench.analysis.worth import Worth, verdict
 
 
-def uplift(value: float, low: float | None, high: float | None, *, p_value: float = 0.01) -> Uplift:
+def uplift(
+    value: float, low: float | None, high: float | None, *, p_value: float = 0.01, is_constant: bool = False
+) -> Uplift:
     member = MemberUplift(
         name="reader", value=0.75, interval=None, uplift=value, uplift_interval=None, p_value=p_value, best_share=1.0
     )
@@ -25,6 +27,7 @@ def uplift(value: float, low: float | None, high: float | None, *, p_value: floa
         low=low,
         high=high,
         members=(member,),
+        is_constant=is_constant,
     )
 
 
@@ -52,3 +55,10 @@ def test_what_was_not_measured_is_not_compared(wording: Wording) -> None:
 def test_an_interval_of_a_handful_of_documents_needs_the_test_too() -> None:
     assert verdict(uplift(0.05, 0.01, 0.09, p_value=0.5), COSTS).worth == "not_shown"
     assert verdict(uplift(-0.05, -0.09, -0.01, p_value=0.5), COSTS).worth == "not_shown"
+
+
+@pytest.mark.parametrize(("value", "worth"), [(-1.0, "worse"), (1.0, "better"), (0.0, "not_shown")])
+def test_a_difference_without_variance_is_judged_by_the_test(value: float, worth: Worth, wording: Wording) -> None:
+    result = verdict(uplift(value, None, None, is_constant=True), COSTS, who="The stage read")
+    assert result.worth == worth
+    wording(result.quality)

@@ -91,6 +91,22 @@ stages:
   - {id: f, type: multi, input_from: a, models: [m, small], aggregation: {type: template, template: "{{ 1 * 2 }}"}}
   - {id: g, type: multi, input_from: a, models: [m, small, m], aggregation: {type: concat}}
 """,
+    "votes that cannot be": """\
+stages:
+  - {id: a, type: multi, models: [m, small], aggregation: {type: vote, quorum: 3}}
+  - {id: b, type: multi, input_from: a, models: [m, small], aggregation: {type: vote, scope: field, pointer: /a}}
+  - id: c
+    type: multi
+    input_from: a
+    models: [m, small]
+    aggregation: {type: vote, equivalence: fuzzy, normalise: date}
+  - {id: d, type: multi, input_from: a, models: [m, small], aggregation: {type: vote, equivalence: fuzzy, rule: ranked}}
+  - {id: e, type: multi, input_from: a, models: [m, small], aggregation: {type: vote, quorum: 2}}
+""",
+    "a quorum in a stage that cannot be read": """\
+stages:
+  - {id: a, type: multi, models: [m, {model: small, weight: 0}], aggregation: {type: vote, quorum: 3}}
+""",
     "keys": """\
 execution_mode: parallel
 stage: 1

@@ -8,40 +8,27 @@ from typing import Any
 import polars
 import pytest
 
-from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, facts_frame, metric_spec, run_spec
+from tests.shared.reports.builders import comparison_of, document_of, evidence, fact, metric_spec, run_spec
+from tests.shared.reports.ensembles import ANSWERS, SAMPLES, VOTE, found, pipeline, rows_of, run_of
 from tests.shared.reports.reading import tables_of
 from tests.support.wording import Wording
 from vlmhyperbench.domain.pipelines import (
     AggregationSpec,
     InnerMember,
     MemberSpec,
-    PipelineTarget,
-    StageSpec,
-    asked_models,
 )
 from vlmhyperbench.domain.specs import EndpointTarget
 from vlmhyperbench.facts.replies import samples_of
-from vlmhyperbench.reports.bundles import PipelineRows
 from vlmhyperbench.reports.document import Cases, Facts
 from vlmhyperbench.reports.ensembles import ensemble_evidence
 from vlmhyperbench.reports.sections.ensemble import ensemble_section
 from vlmhyperbench.reports.writers.json import from_json, to_json
-from vlmhyperbench.scoring.combining import Combiner
 from vlmhyperbench.summaries.codec import from_json as read_summary
 from vlmhyperbench.summaries.codec import to_json as write_summary
-from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
-from vlmhyperbench.summaries.evidence import RunEvidence
 from vlmhyperbench.summaries.summarising import summarise_run
 from vlmhyperbench_sdk.protocols import MetricDescription
 from vlmhyperbench_text_metrics.cer import Cer
 from vlmhyperbench_text_metrics.exact_match import ExactMatch
-
-SAMPLES = 8
-ANSWERS = {
-    "good": ["yes"] * 6 + ["no"] * 2,
-    "fair": ["yes"] * 4 + ["no"] * 4,
-    "poor": ["yes"] * 2 + ["maybe"] * 4 + ["yes"] * 2,
-}
 
 
 class Undirected(ExactMatch):
@@ -50,48 +37,6 @@ class Undirected(ExactMatch):
     @property
     def description(self) -> MetricDescription:
         return replace(super().description, direction=None)
-
-
-def pipeline(aggregation: AggregationSpec | None, *names: str) -> PipelineTarget:
-    members = tuple(
-        MemberSpec(name=name, target=EndpointTarget(endpoint=f"http://{name}.example/v1", model_name=name))
-        for name in names
-    )
-    return PipelineTarget(
-        pipeline="readers", version="1", stages=(StageSpec(id="read", members=members, aggregation=aggregation),)
-    )
-
-
-VOTE = pipeline(AggregationSpec(class_path="vote"), *ANSWERS)
-
-
-def rows_of(target: PipelineTarget, answers: dict[str, list[Any]]) -> PipelineRows:
-    """Give each asked model a phase, from 2 on; its requests take 1, 2, … seconds."""
-    asked = list(asked_models(target))
-    keys = {no: model.key for no, model in enumerate(asked, 2)}
-    rows = [
-        fact(ordinal, text, "yes", phase=no, phase_kind="member", latency_ns=(no - 1) * 10**9)
-        for no, (_, _, name) in keys.items()
-        for ordinal, text in enumerate(answers[name])
-    ]
-    facts = facts_frame(rows)
-    peaks = {key: no * 10**9 for no, key in keys.items()}
-    return PipelineRows(facts=facts, keys=keys, samples=samples_of(facts, target, keys), peak_bytes=peaks)
-
-
-def run_of(target: PipelineTarget, answers: dict[str, list[Any]], *, metric: Any = None) -> RunEvidence:
-    rows, used = rows_of(target, answers), metric or ExactMatch()
-    spec = run_spec(metrics=(used,), target=target)
-    combiner = Combiner(target)
-    texts = {no: combiner.answers(sample)[target.stages[-1].id].value for no, sample in rows.samples.items()}
-    facts = [fact(no, text, "yes", latency_ns=3 * 10**9) for no, text in sorted(texts.items())]
-    return evidence(facts, metrics=(used,), spec=spec, ensemble=ensemble_evidence(rows, spec))
-
-
-def found(run: RunEvidence) -> EnsembleSummary:
-    ensemble = summarise_run(run).ensemble
-    assert ensemble is not None
-    return ensemble
 
 
 def test_a_vote_is_compared_with_its_best_member() -> None:
@@ -230,11 +175,14 @@ def test_a_metric_of_which_no_direction_is_better_makes_no_verdict() -> None:
 
 
 def test_a_pooled_metric_is_pooled() -> None:
-    ensemble = found(run_of(VOTE, ANSWERS, metric=Cer()))
+    """One of four letters and five of five are wrong: 6 of 9 letters, where the mean of both shares is 0.625."""
+    answers: dict[str, list[Any]] = {"good": ["abcx", "-----"], "fair": ["abcx", "-----"], "poor": ["abcd", "abcde"]}
+    ensemble = found(run_of(VOTE, answers, metric=Cer(), references=["abcd", "abcde"]))
     assert ensemble.uplift is not None
-    assert (ensemble.uplift.best, ensemble.uplift.uplift) == ("good", 0.0)
-    assert ensemble.uplift.value == pytest.approx(2 * 3 / (8 * 3), abs=0.3)
-    assert [oracle.value for oracle in ensemble.oracles][-1] == 0
+    assert ensemble.uplift.value == pytest.approx(6 / 9)
+    assert (ensemble.uplift.best, ensemble.uplift.uplift) == ("poor", pytest.approx(-6 / 9))
+    assert [oracle.value for oracle in ensemble.oracles] == [pytest.approx(4 / 9), pytest.approx(2 / 9), 0]
+    assert [value.value for value in ensemble.values] == [pytest.approx(value) for value in (-6 / 9 + 6 / 9, 0, 0)]
 
 
 def test_a_merged_answer_has_no_values_without_a_member_and_merging_comes_after_the_members() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vlmhyperbench_pipeline.schemas import opening_of, resolved
 from vlmhyperbench_pipeline.vote import Vote
 from vlmhyperbench_sdk.aggregation import AggregationContext, MemberAnswer
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
@@ -24,7 +26,7 @@ INVOICE: JsonObject = {
 }
 
 
-def members(*answers: JsonValue) -> list[MemberAnswer]:
+def members(*answers: object) -> list[MemberAnswer]:
     """Build members m0, m1 …; a text is an answer as it is, None one that failed."""
     return [
         MemberAnswer(name=f"m{number}", error="timeout")
@@ -34,7 +36,7 @@ def members(*answers: JsonValue) -> list[MemberAnswer]:
     ]
 
 
-def merged(*answers: JsonValue, schema: JsonObject = INVOICE, **params: object) -> tuple[JsonValue, str, JsonObject]:
+def merged(*answers: object, schema: JsonObject = INVOICE, **params: object) -> tuple[JsonValue, str, JsonObject]:
     """Return the merged value, the status and the trace."""
     vote = Vote(scope="field", **params)  # type: ignore[arg-type]  # any params
     result = vote.aggregate(members(*answers), AggregationContext(schema=schema))
@@ -75,15 +77,67 @@ def test_an_answer_that_is_no_object_abstains_in_every_field() -> None:
     assert (value, status) == ({"total": 1}, "ok")
     assert isinstance(trace["fields"], dict)
     assert trace["fields"]["/total"] == {"key": "json:1", "status": "ok", "confidence": 0.4}
-    assert merged({"total": 1}, "nonsense", None, None)[1] == "no_quorum"
-    assert merged("nonsense", "more")[1] == "no_valid"
+    assert merged({"total": 1}, "nonsense", None, None, quorum=3)[1] == "no_quorum"
+
+
+def test_where_too_few_answers_are_objects_all_texts_are_counted() -> None:
+    result = Vote(scope="field").aggregate(
+        members({"total": 1}, "It is ACME.", "it is acme", None), AggregationContext(schema=INVOICE)
+    )
+    assert (result.value, result.status, result.confidence, result.n_valid) == ("It is ACME.", "ok", 0.5, 3)
+    assert result.trace == {
+        "keys": ['json:{"total":1}', "text:it is acme", "text:it is acme", None],
+        "fallback": "fewer answers are JSON objects than must vote",
+    }
+
+
+def test_under_the_schema_of_an_array_equal_arrays_are_equal() -> None:
+    """The answers are no objects, and stay the vote of all members."""
+    texts = ('Here: [{"sku": "A", "n": 1.0}]', "[1]", '[ {"n": 1, "sku": "a"} ]', '{"sku": "a", "n": 1}')
+    schema: JsonObject = {"$defs": {"list": {"items": {}}}, "anyOf": [{"$ref": "#/$defs/list"}, {"type": "null"}]}
+    for root in (schema, {"type": "array"}):
+        result = Vote(scope="field").aggregate(members(*texts), AggregationContext(schema=root))
+        assert (result.value, result.status, result.support, result.n_valid) == (texts[0], "ok", 2.0, 4)
+        assert result.trace["fallback"] == "the JSON Schema is not one of an object"
+        keys = result.trace["keys"]
+        assert isinstance(keys, list)
+        assert keys[:3] == ['json:[{"n":1,"sku":"a"}]', "json:[1]", 'json:[{"n":1,"sku":"a"}]']
+
+
+def test_every_vote_by_field_says_as_what_each_answer_counted() -> None:
+    answers = ('{"total": 1, "note": "Paid."}', '{"note":"paid","total":1.0}', "nothing", '{"total": 2}', None)
+    _, _, trace = merged(*answers)
+    assert trace["keys"] == [*['json:{"note":"paid","total":1}'] * 2, "text:nothing", 'json:{"total":2}', None]
+    _, _, fallen = merged('{"total": "1"}', '{"total":"1"}', None)
+    assert (fallen["keys"], "fallback" in fallen) == ([*['json:{"total":"1"}'] * 2, None], True)
+
+
+def test_only_texts_are_similar() -> None:
+    numbers = ({"total": 1234510}, {"total": 1234519}, {"total": 1234519})
+    assert merged(*numbers, equivalence="fuzzy")[0] == {"total": 1234519}
+    short = ({"total": 1, "note": "ab"}, {"total": 1, "note": "ac"}, {"total": 1, "note": "ac"})
+    assert merged(*short, equivalence="fuzzy")[0] == short[1]
+    dates = ({"total": 1, "note": "2024-03-01"}, {"total": 1, "note": "2024-03-02"}, {"total": 1, "note": "2024-03-02"})
+    assert merged(*dates, equivalence="fuzzy")[0] == dates[1]
+    kinds = ({"total": 1, "note": "json one"}, {"total": 1, "note": "json two"}, {"total": 1})
+    assert merged(*kinds, equivalence="fuzzy", ties=["abstain"])[0] == {"total": 1}
+    houses = ("the blue house on the hill", "the blue house on the hills!", "a red one")
+    similar = [{"total": 1, "note": house} for house in houses]
+    value, _, trace = merged(*similar, equivalence="fuzzy")
+    assert value == similar[0]
+    assert isinstance(trace["fields"], dict)
+    assert trace["fields"]["/note"]["dissent"] == ["m2"]  # type: ignore[index,call-overload]  # it is an object
+    # Whole answers in JSON are equal or not; those that are text are similar.
+    whole = Vote(scope="field", equivalence="fuzzy").aggregate(members(*houses))
+    assert (whole.value, whole.support) == (houses[0], 2.0)
+    assert whole.trace["keys"] == [f"text:{houses[0]}", f"text:{houses[0]}", "text:a red one"]
 
 
 def test_elements_of_an_array_are_the_same_by_their_key() -> None:
     answers = (
-        {"total": 1, "items": [{"sku": "a", "count": 1}, {"sku": "b", "count": 2}, {"sku": "a", "count": 9}]},
-        {"total": 1, "items": [{"sku": "b", "count": 2}, {"sku": "a", "count": 3}, {"name": "no key"}]},
-        {"total": 1, "items": [{"sku": "a", "count": 3}, {"sku": "c", "count": 5}, "no object"]},
+        {"total": 1, "items": [{"sku": "a", "count": 1}, {"sku": "b", "count": 2}]},
+        {"total": 1, "items": [{"sku": "b", "count": 2}, {"sku": "a", "count": 3}]},
+        {"total": 1, "items": [{"sku": "a", "count": 3}, {"sku": "c", "count": 5}]},
     )
     value, status, _ = merged(*answers, array_keys={"/items": "sku"})
     assert status == "ok"
@@ -92,6 +146,87 @@ def test_elements_of_an_array_are_the_same_by_their_key() -> None:
     assert whole == {"total": 1, "items": answers[0]["items"]}
     assert isinstance(trace["fields"], dict)
     assert trace["fields"]["/items"]["tie"] is True  # type: ignore[index,call-overload]  # it is an object
+
+
+def test_elements_with_the_same_key_stay_apart() -> None:
+    coffee = {"sku": "Coffee", "count": 1}
+    receipt = {"total": 1, "items": [coffee, {"sku": "Cake", "count": 1}, coffee]}
+    other = {"total": 1, "items": [coffee, {"sku": "Coffee", "count": 2}]}
+    keys = {"/items": "sku"}
+    assert merged(receipt, receipt, receipt, array_keys=keys)[0] == receipt
+    value, _, trace = merged(receipt, other, other, array_keys=keys)
+    assert value == other
+    assert isinstance(trace["fields"], dict)
+    assert '/items/"Coffee" (2)/count' in trace["fields"]
+
+
+def test_an_array_with_an_element_without_its_key_is_one_leaf() -> None:
+    for odd in ({"count": 2}, "x"):
+        partly: dict[str, JsonValue] = {"total": 1, "items": [{"sku": "a", "count": 1}, odd]}
+        keyed: dict[str, JsonValue] = {"total": 1, "items": [{"sku": "a", "count": 1}]}
+        value, status, trace = merged(partly, keyed, partly, array_keys={"/items": "sku"})
+        assert (value, status) == (partly, "ok")
+        fields = trace["fields"]
+        assert isinstance(fields, dict)
+        leaf = fields["/items"]
+        assert isinstance(leaf, dict)
+        assert (leaf["note"], leaf["dissent"]) == ("m0 has an element without sku", ["m1"])
+        assert "note" not in (fields["/total"] or {})  # type: ignore[operator]  # it is an object
+
+
+def test_parts_that_the_schema_names_by_reference_are_followed() -> None:
+    line: JsonObject = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
+    vendor: JsonObject = {
+        "type": "object",
+        "properties": {"name": {}, "city": {}, "lines": {"type": "array", "items": {"$ref": "#/$defs/a~1line%7E"}}},
+    }
+    schema: JsonObject = {
+        "$ref": "#/$defs/invoice",
+        "$defs": {
+            "a/line~": line,
+            "vendor": vendor,
+            "invoice": {
+                "type": "object",
+                "properties": {
+                    "maybe": {"anyOf": [{"$ref": "#/$defs/vendor"}, {"type": "null"}], "default": None},
+                    "one": {"allOf": [{"$ref": "#/$defs/vendor"}], "description": "it"},
+                    "either": {"anyOf": [{"$ref": "#/$defs/vendor"}, line]},
+                },
+            },
+        },
+    }
+    answers: list[dict[str, JsonValue]] = [
+        {"name": "A", "city": "Rome", "lines": [{"sku": "x", "count": 1}, {"sku": "y", "count": 2}]},
+        {"name": "B", "city": "Oslo", "lines": [{"sku": "x", "count": 1}, {"sku": "y", "count": 3}]},
+        {"name": "B", "city": "Rome", "lines": [{"sku": "y", "count": 3}, {"sku": "x", "count": 1}]},
+    ]
+    best = {"name": "B", "city": "Rome", "lines": answers[1]["lines"]}
+    given = [{"maybe": answer, "one": answer, "either": answer} for answer in answers]
+    keys = {"/maybe/lines": "sku", "/one/lines": "sku"}
+    value, status, trace = merged(*given, schema=schema, array_keys=keys)
+    assert (value, status) == ({"maybe": best, "one": best, "either": answers[0]}, "ok")
+    assert "fallback" not in trace
+
+
+def test_a_part_that_most_say_is_null_is_null() -> None:
+    schema: JsonObject = {
+        "properties": {"vendor": {"anyOf": [{"type": "object", "properties": {"name": {}}}, {"type": "null"}]}}
+    }
+    named = {"vendor": {"name": "x"}}
+    nothing = {"vendor": None}
+    assert merged(named, nothing, nothing, schema=schema)[0] == nothing
+    assert merged(named, nothing, named, schema=schema)[0] == named
+    assert merged(named, {}, {}, schema=schema)[0] == {}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"$ref": "#/$defs/self"}, {"$ref": "#/nowhere"}, {"$ref": "other#/$defs/self"}, {"allOf": [True]}, {"anyOf": {}}],
+)
+def test_references_that_lead_nowhere_end_in_a_leaf(part: JsonObject) -> None:
+    root: JsonObject = {"properties": {"a": part}, "$defs": {"self": {"$ref": "#/$defs/self"}}}
+    assert "properties" not in resolved(part, root)
+    assert opening_of(part) == "{"
 
 
 def test_a_part_that_most_leave_out_is_left_out() -> None:
@@ -149,16 +284,27 @@ def test_a_schema_that_is_deeper_than_is_followed_ends_in_a_leaf() -> None:
     assert merged(answer, answer, schema=schema)[0] == answer
 
 
+ELEMENTS = st.lists(
+    st.fixed_dictionaries({"sku": st.sampled_from(["a", "b", 1])}, optional={"count": st.sampled_from([1, 2])})
+    | st.sampled_from([{"count": 1}, "x"]),
+    max_size=4,
+)
 VALUES = st.sampled_from([1, 2, "x", "y", None, True, [1], {"name": "n"}])
-OBJECTS = st.dictionaries(st.sampled_from(["total", "vendor", "items", "note", "more"]), VALUES, max_size=4)
+OBJECTS = st.fixed_dictionaries(
+    {}, optional={"items": ELEMENTS | VALUES, **dict.fromkeys(["total", "vendor", "note", "more"], VALUES)}
+)
 
 
 @settings(max_examples=40)
 @given(st.lists(OBJECTS | st.sampled_from(["nonsense", "[1]"]) | st.none(), min_size=1, max_size=5))
-def test_a_vote_by_field_never_raises_and_keeps_what_all_agree_on(answers: list[JsonValue]) -> None:
-    value, status, trace = merged(*answers, quorum=1, array_keys={"/items": "sku"})
-    assert (value is None) == (status != "ok")
-    objects = [answer for answer in answers if isinstance(answer, dict)]
-    agree = len(objects) == len(answers) and all(answer == objects[0] for answer in objects)
-    if agree and "fallback" not in trace and not isinstance(objects[0].get("items"), list):
-        assert value == objects[0]
+def test_a_vote_by_field_never_raises(answers: list[JsonValue]) -> None:
+    vote = Vote(scope="field", quorum=1, array_keys={"/items": "sku"})
+    result = vote.aggregate(members(*answers), AggregationContext(schema=INVOICE))
+    assert (result.value is None) == (result.status != "ok")
+
+
+@settings(max_examples=100)
+@given(OBJECTS, st.integers(1, 4), st.sampled_from(["equal", "fuzzy"]))
+def test_what_all_members_say_stays_as_it_is(answer: JsonValue, count: int, equivalence: str) -> None:
+    value, status, _ = merged(*[answer] * count, equivalence=equivalence, array_keys={"/items": "sku"})
+    assert (value, status) == (answer, "ok")

@@ -208,6 +208,14 @@ def test_a_reply_that_keeps_the_schema_is_the_answer() -> None:
     assert len(repaired.trace["problems"]) == 1
 
 
+def test_of_a_reply_under_the_schema_of_an_array_the_whole_array_is_read() -> None:
+    numbers: JsonObject = {"type": "array", "items": NUMBER}
+    defined: JsonObject = {"$ref": "#/$defs/numbers", "$defs": {"numbers": numbers}}
+    for schema in (numbers, defined):
+        assert concluded(['Here: [{"n": 1}, {"n": 2}].'], schema=schema).value == '[{"n": 1}, {"n": 2}]'
+    assert concluded(['Of [1]: {"n": 1}.']).value == '{"n": 1}'
+
+
 @pytest.mark.parametrize(
     ("on_invalid", "value", "status", "confidence"),
     [("vote", "y", "ok", 2 / 3), ("first", "x", "ok", None), ("fail", None, "invalid", None)],

@@ -121,6 +121,11 @@ def test_similar_answers_are_one_in_chains() -> None:
     for length, support in ((20, 2.0), (200, 1.0)):
         differing = members("x" * length, "x" * (length * 88 // 100) + "y" * (length * 12 // 100))
         assert Vote(equivalence="fuzzy").aggregate(differing).support == support
+    assert Vote(equivalence="fuzzy").aggregate(chain).trace == {
+        "keys": [*["the blue house on the hill", "x"], *["the blue house on the hill"] * 2]
+    }
+    numbers = members("1234567.50", "1234567.60", "1234567.60")
+    assert Vote(equivalence="fuzzy").aggregate(numbers).value == "1234567.60"
     joining = members("abcdefghijklmnopqrst", "abcdefghijklmnzzzzzz", "abcdefghijklmnopqzzz", "q")
     assert Vote(equivalence="fuzzy").aggregate(joining).dissent == ("d",)
 
@@ -129,8 +134,38 @@ def test_a_ranking_strikes_the_weakest_answer_until_one_has_the_majority() -> No
     ballots = members('["x", "y"]', "y\nx", "z\ny", '["x", "z"]', "z\ny", None)
     result = Vote(rule="ranked").aggregate(ballots)
     assert (result.value, result.status, result.n_valid) == ("x", "ok", 5)
-    assert result.trace == {"rounds": [{"x": 2.0, "y": 1.0, "z": 2.0}, {"x": 3.0, "z": 2.0}]}
+    assert result.trace == {
+        "keys": ["x", "y", "z", "x", "z", None],
+        "rounds": [{"x": 2.0, "y": 1.0, "z": 2.0}, {"x": 3.0, "z": 2.0}],
+    }
+    assert not result.tie
     assert (result.confidence, result.margin, result.dissent) == (0.5, 1 / 6, ("c", "e"))
+
+
+@pytest.mark.parametrize(
+    ("ties", "value"),
+    [(("priority",), "x"), (("weight", "priority"), "x"), (("hash",), "z"), (("abstain",), None), ((), None)],
+)
+def test_of_equally_weak_answers_the_list_of_ties_says_which_is_struck(
+    ties: tuple[str, ...], value: str | None
+) -> None:
+    """Who is struck decides: the ballots of z go to x, those of y to z."""
+    ballots = members("x", "x", "x", "y\nz", "y\nz", "z\nx", "z\nx")
+    result = Vote(rule="ranked", ties=ties).aggregate(ballots)
+    assert (result.value, result.key, result.tie) == (value, value, True)
+    assert result.status == ("ok" if value else "tie")
+
+
+def test_the_heaviest_member_keeps_its_answer_in_a_ranking() -> None:
+    ballots = members("x", "y\nz", "y\nz", "z\nx", weights=(3, 1, 1, 2))
+    assert Vote(rule="ranked", ties=["weight"]).aggregate(ballots).value == "z"
+    undecided = Vote(rule="ranked", ties=["priority"]).aggregate(ballots)
+    assert (undecided.value, undecided.support, undecided.dissent) == ("x", 5.0, ("b", "c"))
+
+
+def test_answers_that_are_nobodys_best_are_struck_without_a_tie() -> None:
+    result = Vote(rule="ranked").aggregate(members("x\na\nb", "x\nb", "y\na", "y", "z\nx"))
+    assert (result.value, result.tie) == ("x", False)
 
 
 def test_a_ranking_that_nobody_gives_or_too_few_give_has_no_value() -> None:
@@ -146,7 +181,9 @@ def test_a_ranking_that_nobody_gives_or_too_few_give_has_no_value() -> None:
 def test_a_failed_member_fails_the_vote_where_it_must_not_fail() -> None:
     result = Vote(on_member_error="fail").aggregate(members("x", None))
     assert (result.status, result.value, result.n_valid) == ("member_failed", None, 1)
-    assert result.trace == {"failed": {"b": "timeout"}}
+    assert result.trace == {"failed": {"b": "timeout"}, "keys": ["x", None]}
+    nobody = Vote(on_member_error="fail").aggregate(members(None, None))
+    assert nobody.trace == {"failed": {"a": "timeout", "b": "timeout"}}
     assert Vote().aggregate(members(None, None)).status == "no_valid"
     assert Vote().aggregate([]).status == "no_valid"
     assert Vote().aggregate(members(" ", "")).status == "no_valid"
@@ -173,6 +210,14 @@ def test_a_failed_member_fails_the_vote_where_it_must_not_fail() -> None:
         {"ties": ["luck"]},
         {"scope": "page"},
         {"scope": "field", "rule": "ranked"},
+        {"scope": "field", "extract": "json_pointer", "pointer": "/total"},
+        {"scope": "field", "choices": ["a", "b"]},
+        {"scope": "field", "pattern": "x"},
+        {"scope": "field", "pointer": "/total"},
+        {"equivalence": "fuzzy", "normalise": "number"},
+        {"equivalence": "fuzzy", "normalise": "date"},
+        {"equivalence": "fuzzy", "normalise": "json"},
+        {"equivalence": "fuzzy", "rule": "ranked"},
         {"on_member_error": "ignore"},
         {"rules": "majority"},
     ],

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlmhyperbench_pipeline.extraction import extractor
-from vlmhyperbench_pipeline.json_votes import canonical, read_json
+from vlmhyperbench_pipeline.json_votes import read_json
 from vlmhyperbench_pipeline.normalising import LOCALES, NORMALISERS, normaliser, plain
 from vlmhyperbench_pipeline.vote import Vote
 from vlmhyperbench_sdk.aggregation import MemberAnswer
+from vlmhyperbench_sdk.jsontext import canonical
 
 
 def vote_of(text: str, **params: object) -> str | None:

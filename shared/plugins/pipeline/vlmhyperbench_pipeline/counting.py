@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,8 +32,13 @@ class Counting:
     is_fuzzy: bool
 
 
-def count(members: Sequence[MemberAnswer], keys: Sequence[str | None], counting: Counting) -> Aggregated:
-    """Count one vote for each member; None abstains, and stays in the total."""
+def count(
+    members: Sequence[MemberAnswer], keys: Sequence[str | None], counting: Counting, *, linked: str = ""
+) -> Aggregated:
+    """Count one vote for each member; None abstains, and stays in the total.
+
+    Of similar keys, those are one that begin with `linked`; what is compared stands after it.
+    """
     n_valid = len(keys) - keys.count(None)
     weights = weights_of(members)
     total = sum(weights)
@@ -42,7 +47,9 @@ def count(members: Sequence[MemberAnswer], keys: Sequence[str | None], counting:
         if key is not None:
             classes.setdefault(key, []).append(index)
     if counting.is_fuzzy and len(classes) > 1:
-        classes = _linked(classes)
+        classes = _linked(classes, linked)
+        counted = {voter: key for key, voters in classes.items() for voter in voters}
+        keys = [counted.get(index) for index in range(len(keys))]
     trace = {"keys": list(keys)}
     if not classes:
         return Aggregated(value=None, status="no_valid", n_valid=0, trace=trace)
@@ -56,7 +63,7 @@ def count(members: Sequence[MemberAnswer], keys: Sequence[str | None], counting:
         first, second = sorted(sums.values(), reverse=True)[:2]
         leading = [key for key, support in sums.items() if support == first]
         is_tie = len(leading) > 1
-        winner = _decided(leading, classes, weights, counting.ties) if is_tie else leading[0]
+        winner = decided(leading, classes, weights, counting.ties) if is_tie else leading[0]
     status = _status(n_valid, len(members), winner, first, total, counting)
     key = winner if winner is not None else min(leading, key=lambda key: classes[key])
     voters = classes[key]
@@ -97,21 +104,29 @@ def _status(n_valid: int, members: int, winner: str | None, support: int, total:
     return "ok" if winner is not None else "tie"
 
 
-def _decided(
-    leading: Sequence[str], classes: dict[str, list[int]], weights: Sequence[int], ties: Sequence[str]
+def decided(
+    tied: Sequence[str],
+    classes: Mapping[str, Sequence[int]],
+    weights: Sequence[int],
+    ties: Sequence[str],
+    *,
+    is_last: bool = False,
 ) -> str | None:
-    """Return which of the leading answers wins; None where no rule of the list decides, or one abstains."""
-    left = list(leading)
+    """Return which of tied answers comes first, or last; None where no rule of the list decides, or one abstains."""
+    left = list(tied)
     for tie in ties:
         if tie == "abstain":
             return None
-        left = _least(left, _ORDERS[tie], classes, weights)
+        order = _ORDERS[tie]
+        ranks = {key: order(key, classes[key], weights) for key in left}
+        wanted = max(ranks.values()) if is_last else min(ranks.values())
+        left = [key for key in left if ranks[key] == wanted]
         if len(left) == 1:
             return left[0]
     return None
 
 
-_Order = Callable[[str, "list[int]", "Sequence[int]"], "tuple[int, str]"]
+_Order = Callable[[str, "Sequence[int]", "Sequence[int]"], "tuple[int, str]"]
 
 _ORDERS: Final[dict[str, _Order]] = {
     "weight": lambda _key, voters, weights: (-max(weights[voter] for voter in voters), ""),
@@ -121,17 +136,11 @@ _ORDERS: Final[dict[str, _Order]] = {
 """Way to decide → what the winner has the least of: heaviest member, first member, hash of the key."""
 
 
-def _least(keys: Sequence[str], order: _Order, classes: dict[str, list[int]], weights: Sequence[int]) -> list[str]:
-    ranks = {key: order(key, classes[key], weights) for key in keys}
-    least = min(ranks.values())
-    return [key for key in keys if ranks[key] == least]
-
-
-def _linked(classes: dict[str, list[int]]) -> dict[str, list[int]]:
+def _linked(classes: dict[str, list[int]], prefix: str) -> dict[str, list[int]]:
     """Merge classes with similar keys, and those similar to these (single linkage); each has its first member's key."""
     merged: list[list[str]] = []
     for key in classes:
-        near = [group for group in merged if any(_is_similar(key, other) for other in group)]
+        near = [group for group in merged if any(_is_similar(key, other, prefix) for other in group)]
         for group in near[1:]:
             merged.remove(group)
         if near:
@@ -141,6 +150,14 @@ def _linked(classes: dict[str, list[int]]) -> dict[str, list[int]]:
     return {group[0]: sorted(voter for key in group for voter in classes[key]) for group in merged}
 
 
-def _is_similar(first: str, second: str) -> bool:
+def _is_similar(first: str, second: str, prefix: str) -> bool:
+    """Say whether two keys are similar texts; one without a letter is a number, a date or a code, and equal or not."""
+    if not (first.startswith(prefix) and second.startswith(prefix)):
+        return False
+    first, second = first[len(prefix) :], second[len(prefix) :]
     least = _SIMILAR_LONG if max(len(first), len(second)) >= _LONG_CHARS else _SIMILAR
-    return fuzz.ratio(first, second, score_cutoff=100 * least) > 0
+    return fuzz.ratio(first, second, score_cutoff=100 * least) > 0 and _has_letter(first) and _has_letter(second)
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))

@@ -8,10 +8,10 @@ from typing import Final
 
 import re2
 
-from vlmhyperbench_pipeline.json_votes import canonical, read_json
+from vlmhyperbench_pipeline.json_votes import read_json
 from vlmhyperbench_pipeline.normalising import plain
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import NumberText
+from vlmhyperbench_sdk.jsontext import NumberText, canonical
 from vlmhyperbench_sdk.types import JsonValue
 
 Extract = Callable[[str], "str | None"]

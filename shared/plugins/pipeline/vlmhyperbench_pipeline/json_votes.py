@@ -1,16 +1,12 @@
-"""JSON in answers, and the one form in which equal JSON is equal text."""
+"""JSON in answers."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from decimal import Decimal
-from typing import Final
 
 from vlmhyperbench_sdk.errors import InvalidInput
-from vlmhyperbench_sdk.jsontext import NumberText, compact_json, parse_json, repair_json
+from vlmhyperbench_sdk.jsontext import parse_json, repair_json
 from vlmhyperbench_sdk.types import JsonValue
-
-_MAX_EXPONENT: Final = 400
 
 
 def read_json(text: str) -> tuple[JsonValue] | None:
@@ -32,21 +28,3 @@ def read_repaired(text: str) -> tuple[JsonValue] | None:
     with suppress(InvalidInput):
         return (parse_json(repair_json(text, opening="[" if opening == "[" else "{")[0], exact=True),)
     return None
-
-
-def canonical(value: JsonValue) -> str:
-    """Write JSON in its one form: keys in order, no spaces, equal numbers equally."""
-    return compact_json(value, number=_plain)
-
-
-def digits(number: Decimal) -> str:
-    """Write a number without needless digits: 1.50 and 1.5 are the same."""
-    text = format(number, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
-
-
-def _plain(text: NumberText) -> str:
-    number = Decimal(text)
-    return digits(number) if abs(number.adjusted()) < _MAX_EXPONENT else text

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Final
 
-from vlmhyperbench_pipeline.json_votes import canonical, digits, read_json
+from vlmhyperbench_pipeline.json_votes import read_json
+from vlmhyperbench_sdk.jsontext import canonical, digits
 
 Normalise = Callable[[str], "str | None"]
 """Vote → its key; None abstains, because the vote is not of the declared type."""

@@ -9,6 +9,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vlmhyperbench_pipeline.schemas import opening_of
 from vlmhyperbench_pipeline.vote import Vote
 from vlmhyperbench_sdk.aggregation import (
     NO_CONTEXT,
@@ -102,7 +103,7 @@ class Synthesis:
         """Return why a reply cannot be the answer; None if it can."""
         if context.schema is None:
             return None if reply.strip() else "it is empty"
-        return _problem(repair_json(reply)[0], context.schema)
+        return _problem(_json_of(reply, context.schema), context.schema)
 
     def repair(self, request: SynthesisRequest, reply: str, problem: str) -> Prompt:
         """Return what the model is asked once more, after a reply that cannot be the answer."""
@@ -127,7 +128,7 @@ class Synthesis:
         for reply in replies[:MAX_REPLIES]:
             problem = self.problem_with(reply, context)
             if problem is None:
-                value = reply.strip() if context.schema is None else repair_json(reply)[0].strip()
+                value = reply.strip() if context.schema is None else _json_of(reply, context.schema).strip()
                 return Aggregated(value=value, status="ok", n_valid=n_valid, trace=trace)
             problems.append(problem)
         trace["on_invalid"] = self._on_invalid
@@ -165,6 +166,11 @@ def _letters(number: int) -> str:
         number, digit = divmod(number - 1, len(string.ascii_uppercase))
         text = string.ascii_uppercase[digit] + text
     return text
+
+
+def _json_of(reply: str, schema: JsonObject) -> str:
+    """Return the JSON in a reply: the first array where the schema asks for one, else the first object."""
+    return repair_json(reply, opening=opening_of(schema))[0]
 
 
 def _problem(text: str, schema: JsonObject) -> str | None:

@@ -22,8 +22,8 @@ from vlmhyperbench_sdk.aggregation import (
 from vlmhyperbench_sdk.errors import InvalidInput
 from vlmhyperbench_sdk.params import check_choice
 
-NO_SCHEMA: Final = "no JSON Schema is asked for"
-"""Why whole answers were counted by a vote of fields."""
+_TYPED: Final = frozenset({"number", "date", "json"})
+"""Normalisers whose keys are values: equal or not, and never similar."""
 
 
 class Vote:
@@ -67,9 +67,18 @@ class Vote:
         if quorum is not None and (isinstance(quorum, bool) or quorum < 1):
             raise InvalidInput(f"The quorum cannot be {quorum}.", cure="Give a whole number of members from 1 on.")
         self._counting = Counting(rule=rule, quorum=quorum, ties=tuple(ties), is_fuzzy=equivalence == "fuzzy")
+        if equivalence == "fuzzy" and (normalise in _TYPED or rule == "ranked"):
+            other = "rule: ranked" if rule == "ranked" else f"normalise: {normalise}"
+            message = f"With equivalence: fuzzy similar texts are equal, and {other} counts none."
+            raise InvalidInput(message, cure=f"Leave equivalence out, or {other.split(':')[0]}.")
         is_by_field = check_choice("scope", scope, ("answer", "field")) == "field"
         if is_by_field and rule == "ranked":
             raise InvalidInput("Fields of an answer have no ranking.", cure="Choose another rule, or scope: answer.")
+        extracting = {"extract": extract != "whole", "choices": choices, "pattern": pattern, "pointer": pointer}
+        unused = [param for param, given in extracting.items() if given]
+        if is_by_field and unused:
+            message = f"{unused[0]} has no effect with scope: field, where each field is a vote."
+            raise InvalidInput(message, cure=f"Leave {', '.join(unused)} out, or choose scope: answer.")
         self._fields = FieldVote(self._counting, self._normalise, array_keys or {}) if is_by_field else None
         mode = check_choice("on_member_error", on_member_error, ("skip", "fail"))
         self._on_member_error: OnMemberError = "fail" if mode == "fail" else "skip"
@@ -79,16 +88,18 @@ class Vote:
         votes = [member.text for member in members]
         if None in votes or not votes:
             problem = unusable(members, self._on_member_error)
+            if problem is not None and problem.n_valid:
+                keys = self._counted(members, votes, context).trace["keys"]
+                return replace(problem, trace={**problem.trace, "keys": keys})
             if problem is not None:
                 return problem
-        if self._fields is not None and context.schema is not None:
-            return self._fields.aggregate(members, context.schema)
-        counted = self._whole(members, votes)
-        if self._fields is None:
-            return counted
-        return replace(counted, trace={**counted.trace, "fallback": NO_SCHEMA})
+        return self._counted(members, votes, context)
 
-    def _whole(self, members: Sequence[MemberAnswer], votes: list[str | None]) -> Aggregated:
+    def _counted(
+        self, members: Sequence[MemberAnswer], votes: list[str | None], context: AggregationContext
+    ) -> Aggregated:
+        if self._fields is not None:
+            return self._fields.aggregate(members, context.schema)
         if self._extract is not None:
             extract = self._extract
             votes = [None if text is None else extract(text) for text in votes]

@@ -180,12 +180,16 @@ def _answers(run: RunEvidence, row: Row) -> tuple[Prediction, ...]:
     """Return the answer of a run, before it those of the members of its pipeline."""
     if run.ensemble is None:
         return (_answer(run, row, name=""),)
-    last = pipeline_of(run.spec).stages[-1].id
-    models = [(member, member.asked.stage.id == last) for member in run.ensemble.members]
-    told = [_answer_of_model(run, row, member) for member, is_last in models if not is_last]
-    told += [_told(run, row, f"{last}: {each.name}", each.rows, each.scores) for each in run.ensemble.answering]
-    merging = [member for member, is_last in models if is_last and member.asked.role != "member"]
-    told += [_answer_of_model(run, row, member) for member in merging]
+    compared = run.ensemble.stage
+    told: list[Prediction | None] = []
+    for stage in pipeline_of(run.spec).stages:
+        models = [member for member in run.ensemble.members if member.asked.stage.id == stage.id]
+        if stage.id == compared:
+            told += [
+                _told(run, row, f"{stage.id}: {each.name}", each.rows, each.scores) for each in run.ensemble.answering
+            ]
+            models = [member for member in models if member.asked.role != "member"]
+        told += [_answer_of_model(run, row, member) for member in models]
     return (*(answer for answer in told if answer is not None), _answer(run, row, name="result"))
 
 

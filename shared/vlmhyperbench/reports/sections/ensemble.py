@@ -24,6 +24,14 @@ from vlmhyperbench.reports.sections.wording import percent, plural, size
 from vlmhyperbench.summaries.ensemble_records import EnsembleSummary
 from vlmhyperbench.summaries.summary import RunSummary
 
+_COUNTED = {
+    True: "Members' answers are scored as the stage {stage} counted them, without reasoning.",
+    False: (
+        "The result is the answer of the stage {stage}, the last one in which several answer. It and the members' "
+        "answers, as that stage counted them, without reasoning, are scored as if they were the pipeline's."
+    ),
+}
+"""Whether the stage is the last one → what was scored."""
 ONE_SAMPLE = "Documents are the units of the intervals (95 %)."
 
 
@@ -71,6 +79,7 @@ def _lead(found: EnsembleSummary) -> str:
 
 def _members(found: EnsembleSummary, uplift: Uplift) -> Table:
     values = {value.name: value for value in found.values}
+    scored = _COUNTED[found.is_last].format(stage=found.stage)
     return Table(
         name="ensemble-members",
         title="Members",
@@ -98,8 +107,8 @@ def _members(found: EnsembleSummary, uplift: Uplift) -> Table:
         ),
         note=(
             f"On the {plural(uplift.samples, 'sample')} that result and members all have a value for "
-            f"({uplift.left_out} left out). The last two columns compare with the answers that the others give without "
-            f"the member, combined again with no model. {ONE_SAMPLE}"
+            f"({uplift.left_out} left out). {scored} The last two columns compare with the answers that the others "
+            f"give without the member, combined again with no model. {ONE_SAMPLE}"
         ),
     )
 
@@ -115,12 +124,13 @@ def _values(found: EnsembleSummary, uplift: Uplift) -> FigureSpec:
         )
 
     members = [point(member.name, member.value, member.interval) for member in uplift.members]
+    result = found.pipeline if found.is_last else f"{found.pipeline}: {found.stage}"
     return interval_figure(
         "ensemble-values",
         "The pipeline and its members alone",
         axis=Axis(title=found.metric),
         groups="answers of",
-        series={found.metric: [point(found.pipeline, uplift.value, uplift.interval), *members]},
+        series={found.metric: [point(result, uplift.value, uplift.interval), *members]},
         note="Intervals of single values; whether a difference is shown, the paired intervals of the table tell.",
     )
 
@@ -128,9 +138,12 @@ def _values(found: EnsembleSummary, uplift: Uplift) -> FigureSpec:
 def _facts(found: EnsembleSummary) -> Facts:
     items: list[tuple[str, str]] = []
     if found.uplift is not None:
+        if not found.is_last:
+            items.append(("Compared stage", found.stage))
         over = Estimate(value=found.uplift.uplift, low=found.uplift.low, high=found.uplift.high, is_signed=True)
         ends = write_interval(over)
-        interval = f" (95 %: {ends}; the best member is chosen anew in each resample)" if ends else ""
+        same = " (the same in every document)" if found.uplift.is_constant else ""
+        interval = f" (95 %: {ends}; the best member is chosen anew in each resample)" if ends else same
         items.append((f"Uplift over {found.uplift.best}", f"{write_estimate(over)}{interval}"))
     if found.costs is not None:
         items += [
