@@ -116,5 +116,6 @@ def _reply(row: dict[str, Any]) -> Reply:
         text=(row["text"] or "") if is_ok else None,
         error=None if is_ok else (row["error"] or row["error_code"] or "failed").removeprefix(f"{UNREADABLE_SAMPLE}: "),
         failure="model" if row["failure"] == "model" else "infrastructure",
+        was_asked=row["error_code"] != UNREADABLE_SAMPLE,
         **{name: row[name] for name in _OF_REPLY},
     )

@@ -75,6 +75,8 @@ class Reply:
     error: str | None = None
     failure: Failure = "infrastructure"
     """Whose failure it is if there is no text."""
+    was_asked: bool = True
+    """Whether a request was sent; without an answer, its time may be unknown."""
     latency_ns: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -204,7 +206,9 @@ class Combiner:
         else:
             aggregated = self._plain[stage.id].aggregate(members, context)
             if merger is not None and aggregated.value is not None:
-                reply = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
+                reply = sample.replies.get(
+                    (stage.id, "merge", merger.name), Reply(error="was not asked", was_asked=False)
+                )
                 return _of_reply(_own(merger, reply), aggregated)
         if aggregated.value is not None:
             return StageAnswer(value=aggregated.value, aggregated=aggregated)
@@ -257,7 +261,11 @@ class Combiner:
 
     def _single(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> StageAnswer:
         answer = self._given(stage, stage.answering[0], sample, answers)
-        return _of_reply(Reply(error="was not asked")) if answer is None else replace(answer, aggregated=None)
+        return (
+            _of_reply(Reply(error="was not asked", was_asked=False))
+            if answer is None
+            else replace(answer, aggregated=None)
+        )
 
     def given(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> dict[str, StageAnswer]:
         """Return what the members of a stage answered, in their order; one whose step failed is not among them."""
@@ -319,10 +327,14 @@ def marks_of(member: MemberSpec) -> tuple[ReasoningMarks, ...]:
     return member.target.reasoning_marks if isinstance(member.target, ModelTarget) else ()
 
 
+def strips_reasoning(member: MemberSpec) -> bool:
+    """Return whether the reasoning of a model is left out of the answer of its stage."""
+    return isinstance(member.target, ModelTarget) and member.target.strip_reasoning
+
+
 def _own(member: MemberSpec, reply: Reply) -> Reply:
     """Return a reply as the answer of its stage: without reasoning where its model says so."""
-    strips = isinstance(member.target, ModelTarget) and member.target.strip_reasoning
-    if reply.text is None or not strips:
+    if reply.text is None or not strips_reasoning(member):
         return reply
     return replace(reply, text=without_reasoning(reply.text, marks_of(member)))
 
@@ -349,7 +361,7 @@ def _merged(
     request = aggregation.ask(members, context)
     if isinstance(request, Aggregated):
         return request
-    merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
+    merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked", was_asked=False))
     texts: list[str] = []
     for reply in (merge, sample.replies.get((stage.id, "repair", merger.name))):
         # A repair that nothing calls for is not answered either.
