@@ -86,6 +86,12 @@ def test_models_and_pipelines_become_entries(folder: Path) -> None:
     assert dict(both.aggregation.params) == {"seed": 3}
 
 
+@pytest.mark.parametrize("stated", ["Q8_0", "q8_0"])
+def test_a_quantisation_of_the_same_family_is_no_reason_to_warn(folder: Path, stated: str) -> None:
+    (folder / "models.yaml").write_text(MODELS.replace("Q4_0", stated).replace("    pin: true\n", ""))
+    assert import_models(shelf(folder), folder / "models.yaml").warnings == []
+
+
 def test_weights_with_another_hash_than_the_stated_one_are_not_added(folder: Path) -> None:
     hashed = MODELS.replace("    quantization: Q4_0\n", f"    sha256: '{'0' * 64}'\n")
     (folder / "models.yaml").write_text(hashed)
