@@ -23,9 +23,9 @@ BASE: Final = "base"
 """Name of the entry that the base pipeline becomes."""
 _ENGINE: Final = ("n_ctx", "n_gpu_layers", "threads")
 _SAMPLING: Final = ("temperature", "top_p", "max_tokens")
-_ASKING: Final = ("request_style", "strip_reasoning", "reasoning_marks")
-"""How the model is asked and its answers are read, as an entry of `models` has it."""
-_WITHOUT_EFFECT: Final = ("roles", "pin", "huggingface_repo", "release_date")
+_KEPT: Final = ("request_style", "strip_reasoning", "reasoning_marks", "pin")
+"""How the model is asked, its answers are read and it is loaded, as an entry of `models` has it."""
+_WITHOUT_EFFECT: Final = ("roles", "huggingface_repo", "release_date")
 """Keys that no run uses yet; an import says so."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -135,7 +135,7 @@ def _add(shelf: Shelf, name: str, model: GgufModel, file: ModelsFile, folder: Pa
     warnings += [f"{name}: no run uses {key} yet." for key in _WITHOUT_EFFECT if key in model.model_fields_set]
     params = _chosen(file.defaults, _ENGINE) | _chosen(model.overrides, _ENGINE)
     values: dict[str, JsonValue] = {"engine_params": params, "quantization": header.quantization}
-    values |= model.model_dump(mode="json", include={*_ASKING}, exclude_defaults=True)
+    values |= model.model_dump(mode="json", include={*_KEPT}, exclude_defaults=True)
     if model.description:
         values["description"] = model.description
     if model.parameters_b is not None:

@@ -260,7 +260,7 @@ def test_a_client_that_leaves_ends_what_the_models_are_asked(tmp_path: Path, is_
         ({"messages": [{"role": role, "content": "?"} for role in ("user", "assistant", "user")]}, "unsupported"),
         ({"messages": [{"role": "system", "content": [IMAGE]}, {"role": "user", "content": "?"}]}, "invalid_input"),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 3}}}}, "invalid_input"),
-        ({"top_p": 0}, "invalid_input"),
+        ({"top_p": 1.5}, "invalid_input"),
     ],
 )
 def test_a_request_that_a_pipeline_cannot_answer_is_refused(tmp_path: Path, body: dict[str, object], code: str) -> None:

@@ -4846,6 +4846,11 @@ export interface components {
             quantization?: string | null;
             /** Reason */
             reason: string | null;
+            /**
+             * Required For Base
+             * @default false
+             */
+            required_for_base?: boolean;
             shortage?: components["schemas"]["MemoryShortage"] | null;
             /** Size Bytes */
             size_bytes?: number | null;
