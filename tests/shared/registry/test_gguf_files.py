@@ -125,7 +125,7 @@ def test_the_base_pipeline_is_blocked_by_a_model_that_it_requires(folder: Path) 
     assert generation is not None
     assert (generation.temperature, generation.max_tokens) == (0.1, 8)
     found = Found(unusable={"gone": "it is missing"}, doubtful={})
-    assert blocked_by(base, found, {}) == (["it requires gone: it is missing"], [])
+    assert blocked_by(base, found, {}) == (["it requires gone: it is missing"], [], [])
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_line(

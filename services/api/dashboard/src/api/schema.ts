@@ -5245,6 +5245,8 @@ export interface components {
         PipelineCheck: {
             /** Blocked */
             blocked?: string[];
+            /** Doubts */
+            doubts?: string[];
             /** Problems */
             problems: components["schemas"]["PipelineProblem"][];
             /** Warnings */
@@ -5316,6 +5318,8 @@ export interface components {
              * @default
              */
             description?: string;
+            /** Doubts */
+            doubts?: string[];
             /** Execution Mode */
             execution_mode?: string | null;
             /** Is Base */
