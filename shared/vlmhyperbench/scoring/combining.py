@@ -25,8 +25,7 @@ from vlmhyperbench.domain.pipelines import (
 )
 from vlmhyperbench.domain.request_styles import ReasoningMarks
 from vlmhyperbench.domain.response_formats import format_of_sample
-from vlmhyperbench.domain.targets import ModelTarget
-from vlmhyperbench.scoring.reasoning import without_reasoning
+from vlmhyperbench.scoring.reasoning import marks_of, strips_reasoning, without_reasoning
 from vlmhyperbench.sources import require_source
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.aggregation import Aggregated, AggregationContext, MemberAnswer
@@ -320,16 +319,6 @@ def _open(stage_id: str, spec: AggregationSpec) -> Aggregation | Merging:
         return opened
     message = f"The plugin {spec.class_path!r} of the stage {stage_id} is no aggregation."
     raise PluginFailure(message, cure="Give it a method aggregate, as vlmhyperbench_sdk.protocols.Aggregation has it.")
-
-
-def marks_of(member: MemberSpec) -> tuple[ReasoningMarks, ...]:
-    """Return what a model writes around its reasoning, beside the usual tags."""
-    return member.target.reasoning_marks if isinstance(member.target, ModelTarget) else ()
-
-
-def strips_reasoning(member: MemberSpec) -> bool:
-    """Return whether the reasoning of a model is left out of the answer of its stage."""
-    return isinstance(member.target, ModelTarget) and member.target.strip_reasoning
 
 
 def _own(member: MemberSpec, reply: Reply) -> Reply:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from vlmhyperbench.domain.pipelines import ROLES, AskedModel, Key, PipelineTarget, Role, StageSpec, asked_models
-from vlmhyperbench.scoring.combining import Asked, Combiner, Reply, StageAnswer, marks_of, shaped, strips_reasoning
+from vlmhyperbench.scoring.combining import Asked, Combiner, Reply, StageAnswer, shaped
+from vlmhyperbench.scoring.reasoning import marks_of, strips_reasoning
 from vlmhyperbench.serving.drafts import Draft
 from vlmhyperbench_sdk.errors import VlmHyperBenchError
 from vlmhyperbench_sdk.types import Prompt
