@@ -186,6 +186,8 @@ def test_a_merged_answer_is_that_of_the_model_that_merges(stack):
     run = finished(stack, "merged")
     assert run.state == "SUCCEEDED"
     assert answers_of(stack, run) == ["Blue."] * SAMPLES
+    timed = "SELECT count(latency_ns) FROM fact JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase "
+    assert stack.query(f"{timed} WHERE fact.run_id = %s AND phase.kind = 'accuracy'", run.id) == [(SAMPLES,)]
     audit(stack)
 
 
