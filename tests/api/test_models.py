@@ -11,6 +11,7 @@ import pytest
 
 from tests.api.conftest import Served
 from vlmhyperbench.db import held_models, memory
+from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.settings import Settings
 from vlmhyperbench_tiny_doc_vlm import path
 
@@ -38,6 +39,10 @@ def settings(settings: Settings, tmp_path: Path) -> Settings:
         (folder / f"{name}.yaml").write_text(
             json.dumps({"description": "For tests.", **entry, "sha256": {"weights": "0" * 64}})
         )
+    own = {"backends": ["llamacpp"], "path": ".", "files": {"weights": "pinned.gguf"}, "pin": True}
+    shutil.copy(path("tiny-doc-vlm-q8_0.gguf", "0.2"), folder.parent / "pinned.gguf")
+    hashed = {"sha256": {"weights": file_sha256(folder.parent / "pinned.gguf")}}
+    (folder / "pinned.yaml").write_text(json.dumps({"description": "For tests.", **own, **hashed}))
     return settings
 
 
@@ -84,6 +89,7 @@ async def test_a_model_waits_for_a_worker_is_pinned_and_is_unloaded(api: Served)
     }
     again = await api.http.post(f"/models/{MODEL}/load", json={"pin": False})
     assert (again.json()["status"], again.json()["is_pinned"]) == ("waiting", False)
+    assert (await api.http.post("/models/pinned/load")).json()["is_pinned"] is True
     unloaded = await api.http.post(f"/models/{MODEL}/unload")
     assert (unloaded.status_code, unloaded.json()["status"]) == (202, "available")
 

@@ -75,7 +75,7 @@ async def test_all_that_is_wrong_in_a_draft_is_told_at_its_stage(api: Served) ->
         (1, "stages.1.input_from"),
     ]
     fine = await api.http.post("/pipelines/check", json={"name": "fine", "entry": {"stages": STAGES}})
-    assert fine.json() == {"problems": [], "blocked": [], "warnings": []}
+    assert fine.json() == {"problems": [], "blocked": [], "warnings": [], "doubts": []}
 
 
 async def test_a_wrong_weight_of_a_draft_hides_no_other_mistake(api: Served) -> None:

@@ -16,6 +16,7 @@ from tests.support.stack import Stack
 from vlmhyperbench.cli import exits
 from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.schemas import RunEntry
+from vlmhyperbench.wire.runs import RunRerun
 from vlmhyperbench_tiny_doc_vlm import path
 
 FILES = {"weights": "tiny-doc-vlm-q8_0.gguf", "mmproj": "tiny-doc-vlm-mmproj-f16.gguf"}
@@ -37,16 +38,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def registries(registries: Path, folder: Path) -> Path:
-    """Add a model with its projector and one without, and pipelines of them."""
-    for file in FILES.values():
-        shutil.copy(path(file, "0.2"), folder / file)
-    for name, roles in (("reads", ("weights", "mmproj")), ("blind", ("weights",))):
+    """Add a model with its projector, one without, and one whose files are removed, and pipelines of them."""
+    for name, roles in (("reads", ("weights", "mmproj")), ("blind", ("weights",)), ("gone", ("weights", "mmproj"))):
+        own = folder / name
+        own.mkdir()
+        for role in roles:
+            shutil.copy(path(FILES[role], "0.2"), own)
         entry = {
             "description": "For tests.",
             "backends": ["llamacpp"],
-            "path": str(folder),
+            "path": str(own),
             "files": {role: FILES[role] for role in roles},
-            "sha256": {role: file_sha256(folder / FILES[role]) for role in roles},
+            "sha256": {role: file_sha256(own / FILES[role]) for role in roles},
             "engine_params": {"n_ctx": 1024, "parallel": 1, "threads": 1},
         }
         (registries / "models" / f"{name}.yaml").write_text(json.dumps(entry))
@@ -57,12 +60,18 @@ def registries(registries: Path, folder: Path) -> Path:
     }
     (registries / "datasets" / "pages.yaml").write_text(json.dumps(table))
     (registries / "pipelines").mkdir(exist_ok=True)
-    for name, stage in (
+    joined = {"type": "multi", "models": ["gone", "blind"], "images": False, "aggregation": {"type": "concat"}}
+    read = {"id": "answer", "type": "single", "model": "reads", "input_from": "read"}
+    for name, stage, *later in (
         ("reader", {"type": "single", "model": "reads"}),
         ("reader-and-blind", {"type": "multi", "models": ["reads", "blind"], "aggregation": {"type": "concat"}}),
+        ("joined", joined),
+        ("joined-and-read", joined, read),
+        ("voted", {**joined, "aggregation": {"type": "vote"}}),
         ("only-text", {"type": "single", "model": "blind", "images": False}),
     ):
-        written = {"description": "For tests.", "stages": [{"id": "read", "generation": {"max_tokens": 4}, **stage}]}
+        stages = [{"id": "read", "generation": {"max_tokens": 4}, **stage}, *later]
+        written = {"description": "For tests.", "stages": stages}
         (registries / "pipelines" / f"{name}.yaml").write_text(json.dumps(written))
     return registries
 
@@ -97,17 +106,39 @@ def test_a_question_about_an_image_is_refused_where_a_model_without_projector_wo
     assert command("pipeline", "ask", "reader-and-blind", QUESTION)["answer"] is not None
 
 
-def test_a_run_of_a_text_only_member_says_so_for_each_sample_with_an_image_and_the_others_answer(
-    stack: Stack,
-) -> None:
+def entry_of(pipeline: str) -> RunEntry:
     given = {
-        "target": {"pipeline": "reader-and-blind"},
+        "target": {"pipeline": pipeline},
         "task": "synthetic-questions",
         "dataset": "pages",
         "metrics": ["exact_match"],
         "reports": ["json"],
     }
-    run = stack.wait_without_pauses(stack.client.runs.create(RunEntry.model_validate(given)).id)
+    return RunEntry.model_validate(given)
+
+
+def test_answers_are_combined_anew_and_a_stage_is_asked_again_where_the_files_of_a_kept_model_are_gone(
+    stack: Stack, command: Callable[..., Any], folder: Path
+) -> None:
+    joined = stack.wait_without_pauses(stack.client.runs.create(entry_of("joined")).id)
+    first = command("pipeline", "ask", "joined-and-read", QUESTION)
+    for file in (folder / "gone").iterdir():
+        file.unlink()
+    voted = stack.client.runs.rerun(joined.id, RunRerun(run=entry_of("voted")))
+    voted = stack.wait_without_pauses(voted.id)
+    assert (voted.state, voted.done, voted.failed) == ("SUCCEEDED", 2, 0), (voted.reason, stack.logs())
+    again = command("pipeline", "rerun", first["id"], "answer")
+    assert again["state"] == "SUCCEEDED"
+    assert {step["model"]: step["is_reused"] for step in again["steps"]} == {
+        "gone": True, "blind": True, "reads": False,
+    }  # fmt: skip
+    audit(stack)
+
+
+def test_a_run_of_a_text_only_member_says_so_for_each_sample_with_an_image_and_the_others_answer(
+    stack: Stack,
+) -> None:
+    run = stack.wait_without_pauses(stack.client.runs.create(entry_of("reader-and-blind")).id)
     assert (run.state, run.done, run.failed) == ("SUCCEEDED", 2, 0), (run.reason, stack.logs())
     rows = stack.query(
         "SELECT p.params->>'member', f.status, count(*), min(f.error) FROM fact f "

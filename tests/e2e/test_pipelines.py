@@ -11,7 +11,7 @@ from vlmhyperbench.cli import exits
 from vlmhyperbench.client.call import get_call
 from vlmhyperbench.errors import NotFound
 from vlmhyperbench.registry.schemas import RunEntry
-from vlmhyperbench.wire.runs import RunRerun
+from vlmhyperbench.wire.runs import RunRerun, RunRescore
 from vlmhyperbench.wire.samples import SampleDetail
 
 SAMPLES = 12
@@ -132,6 +132,16 @@ def rows_of(stack, run):
     )
 
 
+def engines_of(stack, run):
+    """Return how many claims of a run's members loaded an engine."""
+    ((count,),) = stack.query(
+        "SELECT count(*) FROM claim JOIN job ON job.id = claim.job_id "
+        "WHERE job.run_id = %s AND job.kind = 'MEMBER' AND claim.engine IS NOT NULL",
+        run.id,
+    )
+    return count
+
+
 def test_a_pipeline_of_one_model_gives_the_answers_of_that_model(stack):
     alone = finished(stack, "alone")
     model = finished(stack, target={"model": "says-red"})
@@ -154,6 +164,9 @@ def test_another_rule_over_the_same_answers_asks_no_model(stack):
     again = stack.wait_without_pauses(again.id)
     assert answers_of(stack, again) == ["red"] * SAMPLES
     assert rows_of(stack, again) == [("accuracy", 12, 0), *[("member", 0, 12)] * 3]
+    assert engines_of(stack, run) == 3
+    assert engines_of(stack, again) == 0, "combining answers anew loads no model"
+    assert len(stack.client.runs.manifest(again.id).engines) == 3, "the engines that gave them are told all the same"
     sample = stack.client.send(get_call(f"/runs/{again.id}/samples/1.3", SampleDetail))
     assert [(member.stage, member.model, member.is_reused) for member in sample.members] == [
         ("read", model, True) for model in ("says-blue", "says-red", "says-blue-too")
@@ -191,6 +204,8 @@ def test_a_merged_answer_is_that_of_the_model_that_merges(stack):
     run = finished(stack, "merged")
     assert run.state == "SUCCEEDED"
     assert answers_of(stack, run) == ["Blue."] * SAMPLES
+    timed = "SELECT count(latency_ns) FROM fact JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase "
+    assert stack.query(f"{timed} WHERE fact.run_id = %s AND phase.kind = 'accuracy'", run.id) == [(SAMPLES,)]
     audit(stack)
 
 
@@ -213,6 +228,28 @@ def test_the_report_compares_a_pipeline_with_its_members(stack):
     assert [step["answers"] for step in ensemble["asked"]] == [SAMPLES] * 3
     assert ensemble["costs"]["seconds"] > ensemble["costs"]["best_seconds"] > 0
     assert ensemble["agreement"]["unanimous"] == 0
+
+
+def test_a_pipeline_that_is_scored_again_is_compared_with_its_members_as_before(stack):
+    run = finished(stack, "vote", reuse="nothing")
+    partly = stack.wait_without_pauses(stack.client.runs.rerun(run.id, RunRerun(run=entry("vote"))).id)
+    for parent in (run, partly):
+        child = stack.wait_without_pauses(stack.client.runs.rescore(parent.id, RunRescore(metrics=("anls",))).id)
+        again = stack.wait_without_pauses(stack.client.runs.rescore(child.id, RunRescore(metrics=("exact_match",))).id)
+        assert (again.state, again.done, again.failed) == ("SUCCEEDED", SAMPLES, 0)
+        assert compared(stack, again) == compared(stack, parent)
+        sample = stack.client.send(get_call(f"/runs/{again.id}/samples/1.3", SampleDetail))
+        assert [member.model for member in sample.members] == ["says-blue", "says-red", "says-blue-too"]
+    audit(stack)
+
+
+def compared(stack, run):
+    """Return what the report of a run says of its pipeline, without whether an answer was measured by this run."""
+    files = {file.name: file.id for file in stack.client.report(run.id).files}
+    report = json.loads(stack.client.artifact_content(files["report.json"]))
+    ensemble = report["runs"][str(run.id)]["ensemble"]
+    assert [step.pop("reused") for step in ensemble["asked"]]
+    return ensemble
 
 
 @pytest.fixture(scope="module")

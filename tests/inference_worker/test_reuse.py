@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from vlmhyperbench.db.reuse import ReusableView
 from vlmhyperbench.domain.specs import Decoding
 from vlmhyperbench.domain.states import FactStatus
 from vlmhyperbench_inference_worker.requests import ImageRef, PlannedRequest, chat_request, request_digest
-from vlmhyperbench_inference_worker.reuse import Known, Reason, _is_same, decide
+from vlmhyperbench_inference_worker.reuse import Known, Reason, _is_same, decide, same_engine
 from vlmhyperbench_sdk.gateway import EngineIdentity
 from vlmhyperbench_sdk.types import Prompt
 
@@ -88,6 +88,19 @@ def test_an_engine_is_the_same_only_with_the_same_settings_of_its_worker_s_envir
     for other in ({}, {"variables": {}}, {"variables": {"OMP_NUM_THREADS": "2"}}):
         assert not _is_same({**RECORDED, **other}, engine, is_apart=False)
     assert not _is_same({**RECORDED, "variables": {"OMP_NUM_THREADS": "1"}}, ENGINE, is_apart=False)
+
+
+def test_answers_are_reused_without_an_engine_only_where_one_engine_gave_them_all() -> None:
+    first = asdict(replace(ENGINE, pid=1, packages={"a": "1"}))
+    again = asdict(replace(ENGINE, pid=2, packages={"a": "1"}))
+    found = same_engine([first, again])
+    assert found is not None
+    assert _is_same(first, found, is_apart=True)
+    other = asdict(replace(ENGINE, version="b2"))
+    packaged = asdict(replace(ENGINE, packages={"a": "2"}))
+    unknown = asdict(replace(ENGINE, version="unknown"))
+    for recorded in ([], [first, other], [first, packaged], [unknown]):
+        assert same_engine(recorded) is None
 
 
 @pytest.mark.parametrize("name", ["adapter_packages", "sources"])

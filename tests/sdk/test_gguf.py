@@ -57,6 +57,50 @@ def test_a_file_without_tensors_has_no_quantization(tmp_path: Path) -> None:
     assert read(tmp_path, unknown + b"\0" * 64).quantization == "type 99"
 
 
+@pytest.mark.parametrize(
+    ("stated", "kinds", "named"),
+    [
+        (15, {12: 144, 14: 210 * 9}, "Q4_K_M"),
+        (7, {1: 512, 8: 34}, "Q8_0"),
+        (22, {18: 98, 0: 256}, "IQ3_XS"),
+        (38, {39: 17, 8: 34 * 2}, "MXFP4_MOE"),
+        (15, {8: 34 * 8}, "Q8_0"),
+        (0, {8: 34 * 8}, "Q8_0"),
+        (1024, {8: 34 * 8}, "Q8_0"),
+        (None, {12: 144, 14: 210 * 9}, "Q6_K"),
+    ],
+)
+def test_a_quantisation_is_what_the_file_states_if_it_has_such_tensors(
+    tmp_path: Path, stated: int | None, kinds: dict[int, int], named: str
+) -> None:
+    tensors, offset = [], 0
+    for kind, size in kinds.items():
+        _, values, block = gguf.TYPES[kind]
+        tensors.append(tensor(f"t{kind}", (size // block * values,), kind, offset))
+        offset += -(-size // 32) * 32
+    said = [] if stated is None else [entry("general.file_type", 4, struct.pack("<I", stated))]
+    whole = header([ARCHITECTURE, *said], tensors)
+    assert read(tmp_path, whole + b"\0" * (-len(whole) % 32) + b"\0" * offset).quantization == named
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("Q4_K_M", "Q4_K"),
+        ("q4_k", "Q4_K"),
+        ("UD-Q4_K_XL", "Q4_K"),
+        ("Q4_0", "Q4_0"),
+        ("IQ4_XS", "IQ4"),
+        ("BF16", "BF16"),
+        ("F16", "F16"),
+        ("MXFP4_MOE", "MXFP4"),
+        ("type 99", "type 99"),
+    ],
+)
+def test_quantisations_of_one_family_have_tensors_of_one_type(name: str, family: str) -> None:
+    assert gguf.quantization_family(name) == family
+
+
 def at(position: int, form: str, value: int) -> bytes:
     """Return the file with a number in it replaced."""
     return DATA[:position] + struct.pack(form, value) + DATA[position + struct.calcsize(form) :]

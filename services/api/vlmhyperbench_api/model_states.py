@@ -60,7 +60,7 @@ async def one(runtime: Runtime, catalogue: Catalogue, project_id: str, name: str
 async def load(
     runtime: Runtime, catalogue: Catalogue, principal: Principal, name: str, *, is_pinned: bool
 ) -> ModelStatus:
-    """Ask a worker to load a model.
+    """Ask a worker to load a model, pinned if the request or its entry says so.
 
     Raises:
         NotFound: no GGUF model has the name.
@@ -81,7 +81,7 @@ async def load(
             name,
             target=target.model_dump(mode="json"),
             digest=digest_of(target),
-            is_pinned=is_pinned,
+            is_pinned=is_pinned or catalogue.models[name].pin,
             by=principal.name,
         )
     return await one(runtime, catalogue, principal.project_id, name)

@@ -71,10 +71,9 @@ async def check(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft) ->
     entry = await asyncio.to_thread(check_draft, references, name, draft.entry)
     problems = [_problem(problem) for problem in references.problems]
     if entry is None:
-        return PipelineCheck(problems=problems, blocked=[], warnings=[])
+        return PipelineCheck(problems=problems)
     found = await _found(runtime, catalogue, [entry, *catalogue.pipelines.values()])
-    blocked, warnings = blocked_by(entry, found, catalogue.pipelines)
-    return PipelineCheck(problems=problems, blocked=blocked, warnings=warnings)
+    return PipelineCheck(problems=problems, **blocked_by(entry, found, catalogue.pipelines)._asdict())
 
 
 async def plan(runtime: Runtime, catalogue: Catalogue, draft: PipelineDraft, *, project_id: str) -> PipelinePlan:
@@ -112,7 +111,7 @@ async def _found(runtime: Runtime, catalogue: Catalogue, asked: Sequence[Pipelin
 
 
 def _status(catalogue: Catalogue, name: str, entry: PipelineEntry, found: Found) -> PipelineStatus:
-    blocked, warnings = blocked_by(entry, found, catalogue.pipelines)
+    ready = blocked_by(entry, found, catalogue.pipelines)
     return PipelineStatus(
         name=name,
         is_base=name == BASE,
@@ -120,8 +119,9 @@ def _status(catalogue: Catalogue, name: str, entry: PipelineEntry, found: Found)
         origin=_origin(catalogue, name),
         execution_mode=entry.execution_mode,
         stages=list(_stages(entry)),
-        blocked=blocked,
-        warnings=warnings,
+        blocked=ready.blocked,
+        warnings=ready.warnings,
+        doubts=ready.doubts,
     )
 
 

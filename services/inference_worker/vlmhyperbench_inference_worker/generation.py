@@ -27,7 +27,7 @@ from vlmhyperbench_inference_worker.plan import Load, plan_load
 from vlmhyperbench_inference_worker.probing import probe
 from vlmhyperbench_inference_worker.reading import read_work
 from vlmhyperbench_inference_worker.refusals import check_refusals
-from vlmhyperbench_inference_worker.reuse import reuse_rows
+from vlmhyperbench_inference_worker.reuse import replay_rows, reuse_rows
 from vlmhyperbench_inference_worker.room import Room, record_peak, room_of
 from vlmhyperbench_inference_worker.serving import is_to_be_rented
 from vlmhyperbench_inference_worker.sink import Sink, write_unsent
@@ -49,7 +49,7 @@ READERS: Mapping[StepKind, Callable[[ClaimedJob], Awaitable[Work]]] = {
 async def handle_generate(job: ClaimedJob, *, bench: Bench) -> Outcome:
     """Do one job that asks a target; the entry of the inference worker."""
     await bench.evidence.recover(job.runtime, in_use=bench.fleet.engine_logs)
-    work = await READERS[job.job.kind](job)
+    work = await replay_rows(job, await READERS[job.job.kind](job))
     if not work.missing:
         return Complete(data={"requests": 0})
     if is_idle(work, phase=job.job.phase):

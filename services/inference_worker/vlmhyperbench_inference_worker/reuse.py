@@ -1,6 +1,7 @@
 """Which rows of other runs a job reuses: those that are ok and answer the same request, by the same weights and engine.
 
-The engine is loaded before, so that what it states now is compared with what was recorded then.
+The engine is loaded before, so that what it states now is compared with what was recorded then. Only a model of a
+pipeline whose answers the parent has, all of one engine, is not loaded: combining them anew needs no model.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, cast
 from uuid import UUID
 
 from vlmhyperbench.data import manifest
+from vlmhyperbench.db import reuse
 from vlmhyperbench.db.reuse import Candidates, ReusableView
 from vlmhyperbench.db.views import ReusedFactView
 from vlmhyperbench.domain.pipelines import STAGE
@@ -71,8 +74,34 @@ class Known:
     """Claims whose engine is the same as the loaded one."""
 
 
-async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None) -> Work:
+async def replay_rows(job: ClaimedJob, work: Work) -> Work:
+    """Reuse the answers of a model of a pipeline without loading it, if the parent's engine gave all that is missing.
+
+    Raises:
+        Fenced: the claim is lost; no row is reused.
+    """
+    if work.asks != "member" or work.parent_run_id is None or not work.has_parent:
+        return work
+    async with job.runtime.database.transaction() as session:
+        recorded = await reuse.engines_of_members(session, work.parent_run_id, work.spec.target_digest)
+    engine = same_engine(recorded)
+    return work if engine is None else await reuse_rows(job, work, engine, is_all=True)
+
+
+def same_engine(recorded: Sequence[JsonObject]) -> EngineIdentity | None:
+    """Return the engine that several claims recorded; None if there is none, or they differ in what may change answers.
+
+    All of an engine's packages count, since nothing tells here which of them another load would have.
+    """
+    engines = [EngineIdentity(**cast("dict[str, Any]", engine)) for engine in recorded]
+    is_one = engines and all(_is_same(other, engine, is_apart=True) for engine in engines for other in recorded)
+    return engines[0] if is_one else None
+
+
+async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None, *, is_all: bool = False) -> Work:
     """Reuse the rows that answer missing requests, and return the remaining work; the decisions become a file.
+
+    With `is_all`, nothing is reused unless every request that can be sent is answered.
 
     Raises:
         Fenced: the claim is lost; no row is reused.
@@ -92,6 +121,9 @@ async def reuse_rows(job: ClaimedJob, work: Work, engine: EngineIdentity | None)
     )
     known = _known(candidates, await _parent_keys(job, candidates), work.spec, engine)
     decisions = [decide(known, request, key=work.sample_of(request.ordinal).key) for request in requests]
+    asked = {decision.ordinal for decision in decisions if decision.source is None}
+    if is_all and asked.intersection(work.readable):
+        return work
     rows = [
         ReusedFactView(
             run_id=job.run_id,

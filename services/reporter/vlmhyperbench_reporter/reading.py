@@ -60,7 +60,8 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         measured = await measures.of_run(session, run_id)
         files = await artifacts.of_run(session, run_id)
     facts = await read_facts(runtime.database, runtime.storage, run_id, payload=PAYLOAD)
-    claims += await _claims_of_reused_answers(runtime, facts, claims)
+    pipeline = await read_pipeline(runtime, run, run_phases)
+    claims += await _claims_of_reused_answers(runtime, [facts, *([pipeline.facts] if pipeline else [])], claims)
     recorded = await _with_outputs(runtime.storage, files, await _recorded(runtime, claims, run))
     facts, events = await read_events(runtime, run_id, facts, recorded)
     answers = with_hashes(facts)
@@ -102,7 +103,7 @@ async def read_bundle(runtime: Runtime, run_id: UUID) -> RunBundle:
         retunes=run.retunes or (),
         stopping=run.stop_decision or _stopping(claims),
         platform_version=version("vlmhyperbench"),
-        pipeline=await read_pipeline(runtime, run, run_phases),
+        pipeline=pipeline,
         events=events,
         baseline_rows=await _baseline_rows(runtime, run_id, run_phases),
         summary=await _summary(runtime.storage, files),
@@ -235,10 +236,10 @@ def _with_shown_images(
 
 
 async def _claims_of_reused_answers(
-    runtime: Runtime, facts: polars.DataFrame, known: Sequence[evidence.ClaimOfJob]
+    runtime: Runtime, answers: Sequence[polars.DataFrame], known: Sequence[evidence.ClaimOfJob]
 ) -> list[evidence.ClaimOfJob]:
-    """Read the claims of other runs that measured the answers which this run reuses."""
-    measured = {UUID(claim_id) for claim_id in facts["claim_id"].unique().to_list()}
+    """Read the claims of other runs that measured the answers which this run reuses, those of members too."""
+    measured = {UUID(claim_id) for rows in answers for claim_id in rows["claim_id"].unique().to_list()}
     other = sorted(measured - {record.claim.id for record in known})
     async with runtime.database.transaction() as session:
         return await evidence.of_claims(session, other) if other else []

@@ -82,6 +82,50 @@ TYPES: Final[Mapping[int, tuple[str, int, int]]] = {
 }
 """Number of a tensor's type → name, values and bytes of a block (ggml's table of types)."""
 
+FILE_TYPES: Final[Mapping[int, str]] = {
+    0: "F32",
+    1: "F16",
+    2: "Q4_0",
+    3: "Q4_1",
+    7: "Q8_0",
+    8: "Q5_0",
+    9: "Q5_1",
+    10: "Q2_K",
+    11: "Q3_K_S",
+    12: "Q3_K_M",
+    13: "Q3_K_L",
+    14: "Q4_K_S",
+    15: "Q4_K_M",
+    16: "Q5_K_S",
+    17: "Q5_K_M",
+    18: "Q6_K",
+    19: "IQ2_XXS",
+    20: "IQ2_XS",
+    21: "Q2_K_S",
+    22: "IQ3_XS",
+    23: "IQ3_XXS",
+    24: "IQ1_S",
+    25: "IQ4_NL",
+    26: "IQ3_S",
+    27: "IQ3_M",
+    28: "IQ2_S",
+    29: "IQ2_M",
+    30: "IQ4_XS",
+    31: "IQ1_M",
+    32: "BF16",
+    36: "TQ1_0",
+    37: "TQ2_0",
+    38: "MXFP4_MOE",
+}
+"""`general.file_type` → the name of the quantisation as a whole (llama.cpp, `llama_ftype`)."""
+_FAMILY: Final = re.compile(r"(?:BF|F|I?Q|TQ|MXFP)[0-9]+(?:_[01K](?![0-9A-Z]))?")
+
+
+def quantization_family(name: str) -> str:
+    """Return the types of a quantisation's tensors, whatever its mixture is called: `Q4_K` of `Q4_K_M`."""
+    found = _FAMILY.search(name.upper())
+    return name if found is None else found[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufHeader:
@@ -110,7 +154,15 @@ class GgufHeader:
 
     @property
     def quantization(self) -> str | None:
-        """The type of most of the weights' bytes; None for a file without tensors."""
+        """The quantisation that the file states, such as `Q4_K_M`, if it has tensors like that.
+
+        Else the type of most of the weights' bytes, which a large embedding may be; None for a file without tensors.
+        """
+        stated = self.values.get("general.file_type")
+        name = FILE_TYPES.get(stated, "") if isinstance(stated, int) else ""
+        width = quantization_family(name).partition("_")[0]
+        if width and any(kind.partition("_")[0] == width for kind in self.type_bytes):
+            return name
         return max(self.type_bytes, key=lambda name: self.type_bytes[name], default=None)
 
     @property

@@ -90,7 +90,7 @@ def _in_folder(folder: Path) -> Iterator[GgufStatus]:
 def _blocked(found: Found) -> dict[str, list[str]]:
     """Return the pipelines that cannot start, with each reason."""
     pipelines = open_catalogue().pipelines
-    reasons = {name: blocked_by(entry, found, pipelines)[0] for name, entry in sorted(pipelines.items())}
+    reasons = {name: blocked_by(entry, found, pipelines).blocked for name, entry in sorted(pipelines.items())}
     return {name: why for name, why in reasons.items() if why}
 
 

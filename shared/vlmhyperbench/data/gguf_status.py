@@ -48,6 +48,8 @@ class GgufStatus:
     is_projector: bool = False
     is_registered: bool = True
     """Whether an entry uses it; other files beside those of entries can be registered, and not asked."""
+    required_for_base: bool = False
+    """Whether the base pipeline does not start without it, beside the models that it asks."""
 
 
 def status_of(name: str, files: Mapping[str, Path], *, estimate: Estimate, free: FreeMemory) -> GgufStatus:

@@ -16,6 +16,7 @@ from vlmhyperbench.data.weights import locate
 from vlmhyperbench.domain.recipes import WEIGHTS
 from vlmhyperbench.errors import VlmHyperBenchError
 from vlmhyperbench.registry.catalogue import Catalogue
+from vlmhyperbench.registry.gguf_files import BASE
 from vlmhyperbench.registry.model_files import model_files, recipe_of
 from vlmhyperbench.registry.pipelines import Found
 from vlmhyperbench.registry.plugins import InstalledPlugins
@@ -35,6 +36,13 @@ def registered_status(
 
     With `names`, only of the models of these names.
     """
+    base = catalogue.pipelines.get(BASE)
+    required = base.requires if base is not None else ()
+    for status in _by_files(catalogue, cache, names):
+        yield replace(status, required_for_base=status.name in required)
+
+
+def _by_files(catalogue: Catalogue, cache: ModelCache, names: Collection[str] | None) -> Iterator[GgufStatus]:
     free = usable_memory()
     for name, entry in sorted(catalogue.models.items()):
         if BACKEND not in entry.backends or (names is not None and name not in names):

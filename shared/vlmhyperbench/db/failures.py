@@ -84,7 +84,7 @@ WITH counted AS (
     SELECT run_id, no FROM counted
     UNION ALL
     SELECT source_run_id, source_phase FROM reused_phase
-    WHERE run_id = :run AND (CAST(:phase AS integer) IS NULL OR phase = :phase)
+    WHERE run_id = :run AND phase IN (SELECT no FROM counted)
 )
 """
 

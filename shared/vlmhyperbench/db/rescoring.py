@@ -1,4 +1,4 @@
-"""Start a run from the answers of another run: it reuses that run's counting phases and sends no requests."""
+"""Start a run from the answers of another run: it reuses the phases of that run's answers and sends no requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vlmhyperbench.db import events, phases, reuse
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import RunRow
-from vlmhyperbench.db.views import RunView
+from vlmhyperbench.db.views import PhaseView, RunView
 from vlmhyperbench.domain.states import PhaseState, RunState
 from vlmhyperbench.errors import Conflict
 from vlmhyperbench.events import EventType
@@ -20,20 +20,22 @@ from vlmhyperbench_sdk.types import JsonObject
 
 _RUN = table_of(RunRow)
 _ANSWERED = frozenset({PhaseState.COMPLETE, PhaseState.STOPPED})
+_OF_MEMBERS: PhaseKind = "member"
 
 
 async def reuse_answers(session: AsyncSession, run: RunView, parent: RunView) -> list[int]:
-    """Give a QUEUED run the samples and the counting phases of a run that has ended, and make it INDEXED.
+    """Give a QUEUED run the samples and the answers of a run that has ended, and make it INDEXED.
 
-    Returns the numbers of these phases.
+    The phases of its members come with those that count, since a pipeline is compared with its members. Returns the
+    numbers of these phases.
 
     Raises:
         Conflict: the parent has not ended, or has no answers.
     """
-    answered = [phase for phase in await phases.of_run(session, parent.id) if phase.counts and phase.state in _ANSWERED]
+    answered = [phase for phase in await phases.of_run(session, parent.id) if _has_answers(phase)]
     if not parent.state.is_terminal:
         raise Conflict(f"The run {parent.id} has not ended.", cure="Wait until it has ended.", code="run_open")
-    if not answered or parent.manifest_id is None:
+    if not any(phase.counts for phase in answered) or parent.manifest_id is None:
         raise Conflict(f"The run {parent.id} has no answers to reuse.", cure="Run it again.", code="no_answers")
     for phase in answered:
         await phases.add(
@@ -65,3 +67,7 @@ async def reuse_answers(session: AsyncSession, run: RunView, parent: RunView) ->
     data: JsonObject = {"manifest_id": parent.manifest_id, "total": parent.total, "reused_from": str(parent.id)}
     await events.append(session, stream_id=run.id, type=EventType.RUN_INDEXED, data=data)
     return sorted(numbers)
+
+
+def _has_answers(phase: PhaseView) -> bool:
+    return phase.state in _ANSWERED and (phase.counts or phase.kind == _OF_MEMBERS)

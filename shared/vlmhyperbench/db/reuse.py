@@ -133,6 +133,15 @@ async def candidates(
     return Candidates(parent=parent, reusable=rows, cached=equal, engines=engines)
 
 
+async def engines_of_members(session: AsyncSession, run_id: UUID, target_digest: str) -> list[JsonObject]:
+    """Read the engines that gave the answers of a model in a run of a pipeline, as far as its rows are in Postgres.
+
+    Those that were loaded with less than full quality are left out, as in `candidates`: none of their rows is reused.
+    """
+    values = {"run": run_id, "target": target_digest}
+    return [row.engine for row in await session.execute(text(_ENGINES_OF_MEMBERS), values)]
+
+
 async def add_to_shard(session: AsyncSession, job_id: UUID, reused: Sequence[ReusedFactView]) -> None:
     """Reuse rows in a shard, where they count as done; the caller holds the job by its claim."""
     if not reused:
@@ -192,11 +201,30 @@ FROM run LEFT JOIN sample_manifest manifest ON manifest.id = run.manifest_id WHE
 """
 
 # A model that was loaded with less than full quality is the same as no other, even with the same engine.
-_ENGINES = """
+_FULL_QUALITY = "NOT COALESCE(jsonb_path_exists(claim.environment, '$.fallbacks[*].is_lossy ? (@ == true)'), false)"
+
+_ENGINES = f"""
 SELECT id, engine FROM claim
-WHERE id = ANY(CAST(:claims AS uuid[])) AND engine IS NOT NULL
-  AND NOT COALESCE(jsonb_path_exists(environment, '$.fallbacks[*].is_lossy ? (@ == true)'), false)
-"""
+WHERE id = ANY(CAST(:claims AS uuid[])) AND engine IS NOT NULL AND {_FULL_QUALITY}
+"""  # noqa: S608 - consists of this module's own text
+
+_ENGINES_OF_MEMBERS = f"""
+WITH answers AS (
+    SELECT fact.claim_id FROM fact JOIN phase ON phase.run_id = fact.run_id AND phase.no = fact.phase
+    WHERE fact.run_id = :run AND phase.kind = 'member'
+    UNION
+    SELECT fact.claim_id FROM reused_fact reused
+    JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
+             AND fact.ordinal = reused.source_ordinal
+    WHERE reused.run_id = :run
+    UNION
+    SELECT fact.claim_id FROM reused_phase reused
+    JOIN fact ON fact.run_id = reused.source_run_id AND fact.phase = reused.source_phase
+    WHERE reused.run_id = :run
+)
+SELECT DISTINCT claim.engine FROM claim JOIN answers ON answers.claim_id = claim.id JOIN job ON job.id = claim.job_id
+WHERE job.target_digest = :target AND claim.engine IS NOT NULL AND {_FULL_QUALITY}
+"""  # noqa: S608 - consists of this module's own text
 
 _REUSABLE = """
 WITH counting AS (

@@ -29,7 +29,7 @@ class Head:
 
 
 async def of_runs(session: AsyncSession, run_ids: Sequence[UUID]) -> dict[UUID, Tally]:
-    """Count the rows of several runs, including reused ones; a run without shards and reused phases is left out."""
+    """Count the answers of several runs, including reused ones; a run without shards and reused phases is left out."""
     rows = await session.execute(text(_TALLIES), {"ids": list(run_ids)})
     return {row.run_id: Tally(done=row.done, failed=row.failed) for row in rows}
 
@@ -55,17 +55,18 @@ async def heads(session: AsyncSession, stream_ids: Sequence[UUID]) -> dict[UUID,
 
 
 _TALLIES = """
-WITH rows AS (
+WITH reused AS (
+    SELECT part.* FROM reused_phase part JOIN phase own ON own.run_id = part.run_id AND own.no = part.phase
+    WHERE part.run_id = ANY(:ids) AND own.counts
+), rows AS (
     SELECT run_id, done, failed FROM job
     WHERE run_id = ANY(:ids) AND counts
     UNION ALL
-    SELECT run_id, CAST(sum(rows) AS bigint), CAST(sum(failed) AS bigint) FROM reused_phase
-    WHERE run_id = ANY(:ids) GROUP BY run_id
+    SELECT run_id, CAST(sum(rows) AS bigint), CAST(sum(failed) AS bigint) FROM reused GROUP BY run_id
     UNION ALL
     SELECT row.run_id, count(*), count(*) FILTER (WHERE NOT row.is_ok)
-    FROM reused_fact row
-    JOIN reused_phase reused ON reused.run_id = row.run_id AND reused.phase = row.phase
-    WHERE row.run_id = ANY(:ids) GROUP BY row.run_id
+    FROM reused_fact row JOIN reused ON reused.run_id = row.run_id AND reused.phase = row.phase
+    GROUP BY row.run_id
 )
 SELECT run_id, CAST(sum(done) AS bigint) AS done, CAST(sum(failed) AS bigint) AS failed FROM rows GROUP BY run_id
 """

@@ -15,7 +15,7 @@ class Decoding(Spec):
     """Sampling parameters; None leaves the value to the engine."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 256

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from vlmhyperbench.domain.pipelines import PipelineTarget
 from vlmhyperbench.domain.specs import RunSpec
 from vlmhyperbench.errors import Conflict, InvalidInput, Unavailable
+from vlmhyperbench.registry.gguf_files import BASE
 from vlmhyperbench.wire.sessions import SessionDetail, SessionStep
 
 MAX_SESSIONS: Final = 100
@@ -93,7 +94,7 @@ def _files(chain: Sequence[Asked]) -> Iterator[tuple[str, str]]:
     last, spec = chain[-1]
     yield "config_snapshot.json", _json(spec.model_dump(mode="json"))
     meta: dict[str, JsonValue] = {
-        "mode": "pipeline",
+        "mode": "base" if last.pipeline == BASE else "named",
         "status": last.state.value,
         "input": {"question": last.question, "images": [*last.images]},
         "pipeline": last.pipeline,

@@ -17,15 +17,15 @@ from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.shelf import Added, Shelf
 from vlmhyperbench.registry.validation import validate
 from vlmhyperbench.registry.values import RelativePath, Slug, Strict
-from vlmhyperbench_sdk.gguf import read_header
+from vlmhyperbench_sdk.gguf import quantization_family, read_header
 
 BASE: Final = "base"
 """Name of the entry that the base pipeline becomes."""
 _ENGINE: Final = ("n_ctx", "n_gpu_layers", "threads")
 _SAMPLING: Final = ("temperature", "top_p", "max_tokens")
-_ASKING: Final = ("request_style", "strip_reasoning", "reasoning_marks")
-"""How the model is asked and its answers are read, as an entry of `models` has it."""
-_WITHOUT_EFFECT: Final = ("roles", "pin", "huggingface_repo", "release_date")
+_KEPT: Final = ("request_style", "strip_reasoning", "reasoning_marks", "pin")
+"""How the model is asked, its answers are read and it is loaded, as an entry of `models` has it."""
+_WITHOUT_EFFECT: Final = ("roles", "huggingface_repo", "release_date")
 """Keys that no run uses yet; an import says so."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -37,7 +37,7 @@ class GgufDefaults(Strict):
     n_ctx: Annotated[int, Field(ge=256)] | None = None
     n_gpu_layers: Annotated[int, Field(ge=-1)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
 
@@ -130,18 +130,22 @@ def _add(shelf: Shelf, name: str, model: GgufModel, file: ModelsFile, folder: Pa
     mmproj = folder / model.mmproj if model.mmproj is not None else None
     added = add_model(shelf, weights, mmproj, name=name, sha256=model.sha256)
     header = read_header(weights)
-    if model.quantization is not None and header.quantization not in {None, model.quantization}:
+    if model.quantization is not None and header.quantization is not None and _differ(model, header.quantization):
         warnings.append(f"{name} is {header.quantization} by its header, not {model.quantization}.")
     warnings += [f"{name}: no run uses {key} yet." for key in _WITHOUT_EFFECT if key in model.model_fields_set]
     params = _chosen(file.defaults, _ENGINE) | _chosen(model.overrides, _ENGINE)
     values: dict[str, JsonValue] = {"engine_params": params, "quantization": header.quantization}
-    values |= model.model_dump(mode="json", include={*_ASKING}, exclude_defaults=True)
+    values |= model.model_dump(mode="json", include={*_KEPT}, exclude_defaults=True)
     if model.description:
         values["description"] = model.description
     if model.parameters_b is not None:
         values["parameter_count"] = round(model.parameters_b * 1e9)
     shelf.add("models", name, {key: value for key, value in values.items() if value}, same=())
     return added
+
+
+def _differ(model: GgufModel, by_header: str) -> bool:
+    return quantization_family(model.quantization or "") != quantization_family(by_header)
 
 
 def _stages(stages: JsonValue, models: ModelsFile) -> Iterator[JsonValue]:

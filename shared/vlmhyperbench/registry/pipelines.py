@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, PlainSerializer, Tag, model_validator
 
@@ -194,10 +194,19 @@ class Found:
     """Model that may have to be loaded smaller than its entry says, or not at all → why."""
 
 
-def blocked_by(
-    pipeline: PipelineFields, found: Found, pipelines: Mapping[str, PipelineFields]
-) -> tuple[list[str], list[str]]:
-    """Return why it cannot start, and what it may go on without.
+class Readiness(NamedTuple):
+    """Whether a pipeline can start."""
+
+    blocked: list[str]
+    """Every reason for which it cannot."""
+    warnings: list[str]
+    """Optional models that it goes on without."""
+    doubts: list[str]
+    """Models that may have to be loaded smaller, or may not fit at all, optional or not."""
+
+
+def blocked_by(pipeline: PipelineFields, found: Found, pipelines: Mapping[str, PipelineFields]) -> Readiness:
+    """Return why it cannot start, what it goes on without, and what may not fit.
 
     Args:
         pipeline: The pipeline.
@@ -205,12 +214,16 @@ def blocked_by(
         pipelines: The registered pipelines, in which those that it asks are looked up.
     """
     reasons = [f"it requires {name}: {found.unusable[name]}" for name in pipeline.requires if name in found.unusable]
-    warnings: list[str] = []
+    ready = Readiness(blocked=reasons, warnings=[], doubts=[])
     for member, stage in models_of(pipeline):
         inner, model = pipelines.get(member.pipeline or ""), member.model or ""
-        why, doubts = ([], []) if inner is None else blocked_by(inner, found, pipelines)
-        why += [found.unusable[model]] if model in found.unusable else []
-        doubts += [found.doubtful[model]] if model in found.doubtful else []
-        (warnings if member.optional else reasons).extend(f"{stage} asks {member.name}: {reason}" for reason in why)
-        warnings += [f"{stage} asks {member.name}: {doubt}" for doubt in doubts]
-    return reasons, warnings
+        inside = Readiness([], [], []) if inner is None else blocked_by(inner, found, pipelines)
+        why = [*inside.blocked, *([found.unusable[model]] if model in found.unusable else [])]
+        doubts = [*inside.doubts, *([found.doubtful[model]] if model in found.doubtful else [])]
+        for told, texts in (
+            (ready.warnings if member.optional else ready.blocked, why),
+            (ready.warnings, inside.warnings),
+            (ready.doubts, doubts),
+        ):
+            told.extend(f"{stage} asks {member.name}: {text}" for text in texts)
+    return ready

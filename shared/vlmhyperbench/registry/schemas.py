@@ -100,6 +100,8 @@ class ModelEntry(FilesOfModel, Entry, Certified):
     """Whether its reasoning is left out of a pipeline's own answer too, not only of what is forwarded."""
     reasoning_marks: Annotated[tuple[ReasoningMarks, ...], Field(max_length=10)] = ()
     """What it writes around its reasoning, beside tags such as `<think>`; without `begin`, that begins its answer."""
+    pin: bool = False
+    """Whether a load of it is pinned: other models make room before it does."""
     prices: PricesChoice | None = None
     backend_class: PluginName | None = None
     adapter_package: Slug | None = None

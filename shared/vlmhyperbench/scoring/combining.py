@@ -25,8 +25,7 @@ from vlmhyperbench.domain.pipelines import (
 )
 from vlmhyperbench.domain.request_styles import ReasoningMarks
 from vlmhyperbench.domain.response_formats import format_of_sample
-from vlmhyperbench.domain.targets import ModelTarget
-from vlmhyperbench.scoring.reasoning import without_reasoning
+from vlmhyperbench.scoring.reasoning import marks_of, strips_reasoning, without_reasoning
 from vlmhyperbench.sources import require_source
 from vlmhyperbench_sdk import discovery
 from vlmhyperbench_sdk.aggregation import Aggregated, AggregationContext, MemberAnswer
@@ -75,6 +74,8 @@ class Reply:
     error: str | None = None
     failure: Failure = "infrastructure"
     """Whose failure it is if there is no text."""
+    was_asked: bool = True
+    """Whether a request was sent; without an answer, its time may be unknown."""
     latency_ns: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -204,7 +205,9 @@ class Combiner:
         else:
             aggregated = self._plain[stage.id].aggregate(members, context)
             if merger is not None and aggregated.value is not None:
-                reply = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
+                reply = sample.replies.get(
+                    (stage.id, "merge", merger.name), Reply(error="was not asked", was_asked=False)
+                )
                 return _of_reply(_own(merger, reply), aggregated)
         if aggregated.value is not None:
             return StageAnswer(value=aggregated.value, aggregated=aggregated)
@@ -257,7 +260,11 @@ class Combiner:
 
     def _single(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> StageAnswer:
         answer = self._given(stage, stage.answering[0], sample, answers)
-        return _of_reply(Reply(error="was not asked")) if answer is None else replace(answer, aggregated=None)
+        return (
+            _of_reply(Reply(error="was not asked", was_asked=False))
+            if answer is None
+            else replace(answer, aggregated=None)
+        )
 
     def given(self, stage: StageSpec, sample: Asked, answers: Mapping[str, StageAnswer]) -> dict[str, StageAnswer]:
         """Return what its members answered, as a stage combines it: without reasoning, and without failed steps."""
@@ -319,15 +326,9 @@ def _open(stage_id: str, spec: AggregationSpec) -> Aggregation | Merging:
     raise PluginFailure(message, cure="Give it a method aggregate, as vlmhyperbench_sdk.protocols.Aggregation has it.")
 
 
-def marks_of(member: MemberSpec) -> tuple[ReasoningMarks, ...]:
-    """Return what a model writes around its reasoning, beside the usual tags."""
-    return member.target.reasoning_marks if isinstance(member.target, ModelTarget) else ()
-
-
 def _own(member: MemberSpec, reply: Reply) -> Reply:
     """Return a reply as the answer of its stage: without reasoning where its model says so."""
-    strips = isinstance(member.target, ModelTarget) and member.target.strip_reasoning
-    if reply.text is None or not strips:
+    if reply.text is None or not strips_reasoning(member):
         return reply
     return replace(reply, text=without_reasoning(reply.text, marks_of(member)))
 
@@ -354,7 +355,7 @@ def _merged(
     request = aggregation.ask(members, context)
     if isinstance(request, Aggregated):
         return request
-    merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked"))
+    merge = sample.replies.get((stage.id, "merge", merger.name), Reply(error="was not asked", was_asked=False))
     texts: list[str] = []
     for reply in (merge, sample.replies.get((stage.id, "repair", merger.name))):
         # A repair that nothing calls for is not answered either.

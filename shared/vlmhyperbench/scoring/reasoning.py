@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from vlmhyperbench.domain.pipelines import MemberSpec
 from vlmhyperbench.domain.request_styles import ReasoningMarks
+from vlmhyperbench.domain.targets import ModelTarget
 
 TAGS: Final = ("think", "reasoning", "analysis", "reflection")
+
+
+def marks_of(member: MemberSpec) -> tuple[ReasoningMarks, ...]:
+    """Return what a model writes around its reasoning, beside the usual tags."""
+    return member.target.reasoning_marks if isinstance(member.target, ModelTarget) else ()
+
+
+def strips_reasoning(member: MemberSpec) -> bool:
+    """Return whether the reasoning of a model is left out of the answer of its stage."""
+    return isinstance(member.target, ModelTarget) and member.target.strip_reasoning
 
 
 def without_reasoning(text: str, marks: Sequence[ReasoningMarks] = ()) -> str:

@@ -22,10 +22,11 @@ def trace_of(pipeline: PipelineTarget, sample: Asked, answers: Mapping[str, Stag
 def critical_path_ns(pipeline: PipelineTarget, sample: Asked) -> int | None:
     """Return the time of the critical path of one answer.
 
-    None if no model's time is known, or one has failed after a time that is unknown, as by a timeout with no token.
+    None if no model was asked, or the time of one that was is unknown, as after a timeout or where it was lost: reports
+    leave such an answer out of times, too.
     """
-    untimed = [reply for reply in sample.replies.values() if reply.latency_ns is None]
-    if len(untimed) == len(sample.replies) or any(_has_failed(reply) for reply in untimed):
+    asked = [reply for reply in sample.replies.values() if reply.was_asked]
+    if not asked or any(reply.latency_ns is None for reply in asked):
         return None
     ends: dict[str, int] = {}
     for stage in pipeline.stages:
@@ -37,11 +38,6 @@ def critical_path_ns(pipeline: PipelineTarget, sample: Asked) -> int | None:
         answered = [asked_at + times["member"], *(ends[inner.stage] for inner in stage.inner)]
         ends[stage.id] = max(answered) + times["merge"] + times["repair"]
     return max(ends.values())
-
-
-def _has_failed(reply: Reply) -> bool:
-    """Return whether a model was asked and failed; one that was not asked has a failure of the infrastructure."""
-    return reply.text is None and reply.failure == "model"
 
 
 def tokens_of(replies: Iterable[int | None]) -> int | None:

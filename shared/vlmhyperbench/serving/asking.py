@@ -20,6 +20,7 @@ from vlmhyperbench.domain.pipelines import (
     is_dispensable,
 )
 from vlmhyperbench.scoring.combining import Asked, Combiner, Reply, StageAnswer, shaped
+from vlmhyperbench.scoring.reasoning import marks_of, strips_reasoning
 from vlmhyperbench.serving.drafts import Draft
 from vlmhyperbench_sdk.errors import Unavailable, VlmHyperBenchError
 from vlmhyperbench_sdk.types import Prompt
@@ -30,10 +31,9 @@ Tell = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a model has answered, and why it ended."""
+    """What a model has answered."""
 
     reply: Reply
-    finish_reason: str = "stop"
     is_lost: bool = False
     """Whether its engine or its gateway has ended, or cannot be started."""
 
@@ -90,7 +90,6 @@ class PipelineQuestion:
         self._pipeline, self._combiner, self._ask, self._tell = pipeline, combiner, ask, tell
         self._asked = [model for model in asked_models(pipeline) if model.key in asked]
         self._replies: dict[Key, Reply] = {}
-        self._finish_reason = "stop"
         self._sent = ""
         self._lost: list[str] = []
         self._failure: VlmHyperBenchError | None = None
@@ -119,7 +118,7 @@ class PipelineQuestion:
             last=last,
             stages=answers,
             sample=sample,
-            finish_reason=self._finish_reason,
+            finish_reason=last.finish_reason or "stop",  # a client takes an answer without one for cut off
             is_kept=is_kept,
             lost=tuple(self._lost),
         )
@@ -147,10 +146,10 @@ class PipelineQuestion:
         is_first = role == "member" and not stage.inputs
         prompt = shaped(stage, question) if is_first else self._combiner.prompt_of(models[0], sample)  # of each of them
         if isinstance(prompt, str):
-            self._replies.update({model.key: Reply(error=prompt, failure="model") for model in models})
+            self._replies.update({model.key: Reply(error=prompt, failure="model", was_asked=False) for model in models})
             return
-        is_told = self._is_told(stage, role)
-        tell = self._teller(stage, self._tell) if is_told and self._tell is not None else tell_nobody
+        told = self._tell if self._is_told(models[0]) else None
+        tell = tell_nobody if told is None else self._teller(stage, told)
         async with asyncio.TaskGroup() as group:
             tasks = {model.key: group.create_task(self._one(model, prompt, tell)) for model in models}
             asking = set(tasks.values())
@@ -160,10 +159,7 @@ class PipelineQuestion:
                 task.cancel()
         if self._failure is not None:
             return
-        told = {key: task.result() for key, task in tasks.items()}
-        self._replies.update({key: each.reply for key, each in told.items()})
-        if is_told:
-            self._finish_reason = next(iter(told.values())).finish_reason
+        self._replies.update({key: task.result().reply for key, task in tasks.items()})
 
     async def _one(self, model: AskedModel, prompt: Prompt, tell: Tell) -> Told:
         told = await self._ask(model, prompt, tell)
@@ -175,16 +171,18 @@ class PipelineQuestion:
                 self._failure = self._failure or ModelLost(message, cure=cure)
         return told
 
-    def _is_told(self, stage: StageSpec, role: Role) -> bool:
+    def _is_told(self, model: AskedModel) -> bool:
         """Whether what a model says is the pipeline's answer while it says it.
 
-        A merged answer that must be valid under a schema may have to be repaired, and is sent when it is whole.
+        A merged answer that must be valid under a schema may have to be repaired, and what is reasoning is known at its
+        end: both are sent when they are whole. Of a synthesis only its own marks matter, since `Draft` knows the tags.
         """
-        if stage.id != self._pipeline.stages[-1].id:
+        stage, merging = model.stage, model.stage.aggregation
+        if stage.id != self._pipeline.stages[-1].id or model.role != ("member" if merging is None else "merge"):
             return False
-        if stage.aggregation is None:
-            return role == "member"
-        return role == "merge" and not (stage.aggregation.is_repaired and stage.response_format is not None)
+        if merging is not None and merging.is_repaired:
+            return stage.response_format is None and not marks_of(model.model)
+        return not strips_reasoning(model.model)
 
     def _teller(self, stage: StageSpec, told: Tell) -> Tell:
         draft = Draft() if stage.aggregation is not None and stage.aggregation.is_repaired else None

@@ -82,8 +82,9 @@ async def _read(lines: AsyncIterator[str], begun_ns: int, tell: Tell) -> Told:
         latency_ns=last_ns - begun_ns,
         prompt_tokens=counts.get("prompt_tokens"),
         completion_tokens=counts.get("completion_tokens"),
+        finish_reason=choice.finish_reasons.get(0),
     )
-    return Told(reply=reply, finish_reason=choice.finish_reasons.get(0, "stop"))
+    return Told(reply=reply)
 
 
 def failed(code: str, message: str, *, http_status: int | None = None) -> Told:

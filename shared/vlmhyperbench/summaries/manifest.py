@@ -10,7 +10,7 @@ from vlmhyperbench.domain.publishing import public_spec
 from vlmhyperbench.domain.recipes import RecipeFields
 from vlmhyperbench.domain.spec_values import name_of, values_of
 from vlmhyperbench.domain.specs import ModelTarget, PluginRef, RunSpec
-from vlmhyperbench.domain.steps import answers_for_the_run, asks_the_run
+from vlmhyperbench.domain.steps import StepKind, answers_for_the_run, asks_the_run
 from vlmhyperbench.summaries.records import ClaimEvidence
 from vlmhyperbench_sdk.types import JsonObject, JsonValue
 
@@ -65,13 +65,14 @@ def manifest_of(
     """
     spec = public_spec(spec)
     asking = [claim for claim in claims if asks_the_run(claim.job)]
+    loading = [claim for claim in claims if answers_for_the_run(claim.job) and _has_loaded(claim)]
     return {
         "schema": SCHEMA,
         **run,
         "target": _target(spec),
         "weights": _weights(spec, asking),
         "recipe": _recipe(spec),
-        "engines": _engines([claim for claim in claims if answers_for_the_run(claim.job)]),
+        "engines": _engines(loading),
         "workers": _workers(claims),
         "retunes": [dict(change) for change in retunes],
         "plugins": _plugins(spec, claims),
@@ -143,6 +144,11 @@ def _recipe(spec: RunSpec) -> JsonValue:
         "tools": {name: list(tool.requirements) for name, tool in tools.items() if tool is not None},
         "key": recipe.key,
     }
+
+
+def _has_loaded(claim: ClaimUse | ClaimEvidence) -> bool:
+    """Return whether a claim has loaded its target; a model of a pipeline is not, where all its answers are reused."""
+    return claim.job != StepKind.MEMBER or claim.measured_at is not None
 
 
 def _engines(asking: Sequence[ClaimUse | ClaimEvidence]) -> list[JsonValue]:

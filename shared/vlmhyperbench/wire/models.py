@@ -30,6 +30,8 @@ class ModelStatus(Output):
     is_pinned: bool = False
     is_registered: bool = True
     """Whether an entry uses it; a file that none uses cannot be loaded before it is registered."""
+    required_for_base: bool = False
+    """Whether the base pipeline does not start without it, beside the models that it asks."""
     size_bytes: int | None = None
     quantization: str | None = None
     context_tokens: int | None = None
@@ -46,7 +48,8 @@ class ModelLoad(Input):
     """How a model is loaded."""
 
     pin: bool = False
-    """Make room for other models last, and load it again when the worker has nothing else to do."""
+    """Make room for other models last, and load it again when the worker has nothing else to do; `pin` of its entry
+    does so too."""
 
 
 class MeasuredMemory(Output):

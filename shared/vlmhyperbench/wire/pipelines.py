@@ -37,6 +37,8 @@ class PipelineStatus(Output):
     """Every reason for which it cannot start; empty if it can."""
     warnings: list[str] = Field(default_factory=list)
     """Optional models that it goes on without."""
+    doubts: list[str] = Field(default_factory=list)
+    """Models that may have to be loaded smaller than their entries say, or may not fit at all, optional or not."""
 
 
 class PipelineDraft(Input):
@@ -63,6 +65,7 @@ class PipelineCheck(Output):
     problems: list[PipelineProblem]
     blocked: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
+    doubts: list[str] = Field(default_factory=list)
 
 
 class PlannedStep(Output):

@@ -9,13 +9,14 @@ from sqlalchemy import insert
 
 from tests.shared.domain.builders_of_jobs import run_spec
 from tests.support.engine_room import EngineRoom, Held
-from vlmhyperbench.db import claims, facts, reuse, tallies
+from vlmhyperbench.db import claims, facts, failures, phases, reuse, tallies
 from vlmhyperbench.db.engine import Database
 from vlmhyperbench.db.queries import table_of
 from vlmhyperbench.db.tables import ReusedFactRow
 from vlmhyperbench.db.tallies import Tally
 from vlmhyperbench.domain.outcomes import Complete
-from vlmhyperbench.domain.states import FactStatus
+from vlmhyperbench.domain.states import FactStatus, PhaseState
+from vlmhyperbench_sdk.load import PhaseKind
 
 pytestmark = pytest.mark.anyio
 
@@ -41,11 +42,16 @@ async def answered(room: EngineRoom, ordinals: list[int], *, errors: int = 0) ->
     return run.id, held
 
 
-async def keep(room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int] | None = None) -> None:
+async def keep(
+    room: EngineRoom, run_id: UUID, source: UUID, ordinals: list[int] | None = None, *, kind: PhaseKind = "accuracy"
+) -> None:
     """Make a run reuse a phase of another run, or single rows of it."""
     async with room.database.transaction() as session:
         position = {"run_id": run_id, "phase": 9, "source_run_id": source, "source_phase": 1}
         if ordinals is None:
+            counts = kind == "accuracy"
+            whole = {"step": 1, "kind": kind, "counts": counts, "params": {}, "state": PhaseState.COMPLETE}
+            await phases.add(session, run_id=run_id, no=9, **whole)
             await reuse.add_phase(session, run_id, 9, source_run_id=source, source_phase=1)
         else:
             measured = [await facts.get(session, source, 1, ordinal) for ordinal in ordinals]
@@ -91,6 +97,16 @@ async def test_a_reused_phase_counts_with_its_errors(room: EngineRoom) -> None:
     child, _ = await room.shards(samples=4)
     await keep(room, child.id, source)
     assert await tally(room, child.id) == {child.id: Tally(done=3, failed=2)}
+
+
+async def test_a_reused_phase_of_a_member_counts_neither_as_answers_nor_as_failures(room: EngineRoom) -> None:
+    source, _ = await answered(room, [0, 1, 2], errors=2)
+    child, _ = await room.shards(samples=4)
+    await keep(room, child.id, source, kind="member")
+    assert (await tally(room, child.id))[child.id].done == 0
+    async with room.database.transaction() as session:
+        counted = await failures.of_run(session, child.id)
+    assert (counted.ok, list(counted.failures)) == (0, [])
 
 
 async def test_reused_rows_count_in_addition_to_a_reused_phase(room: EngineRoom) -> None:

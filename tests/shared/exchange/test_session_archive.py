@@ -59,13 +59,19 @@ def spec() -> RunSpec:
     return run_spec().model_copy(update={"target": target})
 
 
+def test_a_session_of_the_base_pipeline_says_so(tmp_path: Path) -> None:
+    asked = session(1).model_copy(update={"pipeline": "base"})
+    path = unpack_session(pack_session([(asked, spec())]), tmp_path)
+    assert json.loads((path / "session_meta.json").read_text())["mode"] == "base"
+
+
 def test_the_loads_of_every_session_of_the_chain_are_its_fallbacks(tmp_path: Path) -> None:
     load = SessionLoad(stage="read", role="member", model="reader", fallbacks=[STEP])
     pinned = spec()
     path = unpack_session(pack_session([(session(1, load), pinned), (session(2), pinned)]), tmp_path)
     assert path.parent == tmp_path / "sessions"
     meta = json.loads((path / "session_meta.json").read_text())
-    assert meta["started_at"] == STARTED.isoformat()
+    assert (meta["mode"], meta["started_at"]) == ("named", STARTED.isoformat())
     assert meta["fallbacks"] == [{"stage": "read", "role": "member", "model": "reader", "fallbacks": [STEP]}]
     assert meta["sessions"] == [str(UUID(int=1)), str(UUID(int=2))]
     assert json.loads((path / "read_v2" / "output.json").read_text()) == {

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.wording import Wording
+from vlmhyperbench.data.model_cache import ModelCache
+from vlmhyperbench.data.registered_gguf import registered_status
 from vlmhyperbench.folders import file_sha256
 from vlmhyperbench.registry.errors import RegistryErrors
 from vlmhyperbench.registry.gguf_files import import_models, import_pipelines
@@ -20,7 +22,7 @@ REGISTRIES = Path(__file__).parents[3] / "registries"
 MODELS = """\
 version: 1
 models_directory: gguf
-defaults: {n_ctx: 1024, temperature: 0.5, max_tokens: 64}
+defaults: {n_ctx: 1024, temperature: 0.5, top_p: 0, max_tokens: 64}
 models:
   reader:
     file: reader.gguf
@@ -28,6 +30,7 @@ models:
     description: Reads.
     parameters_b: 0.001
     pin: true
+    roles: [reads]
     overrides: {n_ctx: 512, temperature: 0.1}
   cut: {file: cut.gguf}
   gone: {file: gone.gguf, required_for_base: true}
@@ -67,15 +70,16 @@ def test_models_and_pipelines_become_entries(folder: Path) -> None:
     imported = import_models(shelf(folder), folder / "models.yaml")
     assert [added.name for added in imported.added] == ["reader"]
     assert sorted(imported.unusable) == ["cut", "gone"]
-    assert imported.warnings == ["reader is Q8_0 by its header, not Q4_0.", "reader: no run uses pin yet."]
+    assert imported.warnings == ["reader is Q8_0 by its header, not Q4_0.", "reader: no run uses roles yet."]
     assert [added.name for added in import_pipelines(shelf(folder), folder / "pipeline.yaml", folder / "models.yaml")]
     catalogue = shelf(folder).catalogue
     reader = catalogue.models["reader"]
     assert (reader.engine_params, reader.quantization, reader.parameter_count) == ({"n_ctx": 512}, "Q8_0", 1_000_000)
+    assert reader.pin
     both = catalogue.pipelines["both"].stages[0]
     first, second = both.members
     assert both.generation is not None
-    assert (both.generation.temperature, both.generation.max_tokens) == (0.5, 64)
+    assert (both.generation.temperature, both.generation.top_p, both.generation.max_tokens) == (0.5, 0, 64)
     assert first.generation is not None
     assert (first.generation.temperature, second.generation, second.weight) == (0.1, None, 2.0)
     assert both.merger is not None
@@ -84,6 +88,12 @@ def test_models_and_pipelines_become_entries(folder: Path) -> None:
     assert both.merger.generation.temperature == 0.1
     assert both.aggregation is not None
     assert dict(both.aggregation.params) == {"seed": 3}
+
+
+@pytest.mark.parametrize("stated", ["Q8_0", "q8_0"])
+def test_a_quantisation_of_the_same_family_is_no_reason_to_warn(folder: Path, stated: str) -> None:
+    (folder / "models.yaml").write_text(MODELS.replace("Q4_0", stated).replace("    roles: [reads]\n", ""))
+    assert import_models(shelf(folder), folder / "models.yaml").warnings == []
 
 
 def test_weights_with_another_hash_than_the_stated_one_are_not_added(folder: Path) -> None:
@@ -105,13 +115,17 @@ def test_the_base_pipeline_is_blocked_by_a_model_that_it_requires(folder: Path) 
     assert (error.field, error.line is not None) == ("requires.0", True)
     (folder / "models.yaml").write_text(MODELS.replace("gone.gguf", "reader.gguf"))
     import_models(shelf(folder), folder / "models.yaml")
-    base = shelf(folder).catalogue.pipelines["base"]
+    catalogue_of_base = shelf(folder).catalogue
+    base = catalogue_of_base.pipelines["base"]
     assert (base.requires, base.execution_mode) == (("gone",), "sequential")
+    cache = ModelCache(folder / "cache", max_bytes=1)
+    statuses = registered_status(catalogue_of_base, cache, {"gone", "reader"})
+    assert {status.name: status.required_for_base for status in statuses} == {"gone": True, "reader": False}
     generation = base.stages[0].generation
     assert generation is not None
     assert (generation.temperature, generation.max_tokens) == (0.1, 8)
     found = Found(unusable={"gone": "it is missing"}, doubtful={})
-    assert blocked_by(base, found, {}) == (["it requires gone: it is missing"], [])
+    assert blocked_by(base, found, {}) == (["it requires gone: it is missing"], [], [])
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_line(

@@ -157,9 +157,9 @@ def test_pipelines_may_be_nested_to_the_depth(tmp_path: Path) -> None:
 def test_a_pipeline_is_blocked_by_each_model_that_it_needs(tmp_path: Path) -> None:
     text = f"requires: [other]\n{PIPELINE}"
     entry = load(tmp_path, {**MODELS, "models/other.yaml": SMALL, "pipelines/p.yaml": text}).pipelines["p"]
-    assert blocked_by(entry, Found(unusable={}, doubtful={}), {}) == ([], [])
+    assert blocked_by(entry, Found(unusable={}, doubtful={}), {}) == ([], [], [])
     found = Found(unusable={"small": "missing", "other": "invalid", "unused": "missing"}, doubtful={})
-    reasons, warnings = blocked_by(entry, found, {})
+    reasons, warnings, _ = blocked_by(entry, found, {})
     assert reasons == ["it requires other: invalid", "write asks small: missing"]
     assert warnings == ["read asks small: missing"]
 
@@ -171,8 +171,10 @@ def test_a_pipeline_is_blocked_by_what_the_pipelines_in_it_need_and_warned_of_wh
     missing = Found(unusable={"small": "missing"}, doubtful={})
     assert blocked_by(entry, missing, pipelines)[0] == ["first asks p: write asks small: missing"]
     large = Found(unusable={}, doubtful={"small": "too large"})
-    reasons, warnings = blocked_by(entry, large, pipelines)
-    assert (reasons, warnings[-1]) == ([], "first asks p: write asks small: too large")
+    reasons, warnings, doubts = blocked_by(entry, large, pipelines)
+    assert (reasons, warnings) == ([], [])
+    assert doubts == ["first asks p: read asks small: too large", "first asks p: write asks small: too large"]
+    assert blocked_by(entry, missing, pipelines).warnings == ["first asks p: read asks small: missing"]
 
 
 def test_a_draft_is_checked_stage_by_stage_where_others_cannot_be_read(tmp_path: Path) -> None:

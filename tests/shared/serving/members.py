@@ -26,9 +26,16 @@ class Member:
     """A model at a URL of its own; `says` is its pieces, or the status with which it refuses."""
 
     def __init__(
-        self, *says: str | int, hangs: bool = False, is_silent: bool = False, meets: threading.Barrier | None = None
+        self,
+        *says: str | int,
+        ends: str = "stop",
+        hangs: bool = False,
+        is_silent: bool = False,
+        meets: threading.Barrier | None = None,
     ) -> None:
         self.says = says
+        self.ends = ends
+        """Its finish reason."""
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.hangs = hangs
@@ -76,7 +83,7 @@ class Member:
                 if member.hangs:
                     self._wait()
                     return
-                self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+                self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": member.ends}]})
                 usage = {"prompt_tokens": 10, "completion_tokens": len(member.says)}
                 self._send({"choices": [], "usage": usage})
                 self.wfile.write(b"data: [DONE]\n\n")

@@ -91,6 +91,66 @@ def test_a_merged_answer_is_streamed_up_to_where_reasoning_may_begin(tmp_path: P
     assert len(members["m"].asked) == 1
 
 
+def thinking(name: str, **changes: object) -> dict[str, object]:
+    own = model(name)
+    return {**own, "target": {**own["target"], **changes}}
+
+
+MARKS = [{"begin": "[THINK]", "end": "[/THINK]"}]
+MERGE = {"class_path": "template", "params": {"template": "{{ members[0].text }}"}}
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"id": "read", "members": [thinking("m", strip_reasoning=True)]},
+        {"id": "read", "members": [thinking("m", strip_reasoning=True, reasoning_marks=MARKS)]},
+        {
+            "id": "read",
+            "members": [model("a"), model("b")],
+            "aggregation": {**MERGE, "merger": thinking("m", strip_reasoning=True)},
+        },
+        merged(
+            aggregation={"class_path": "synthesis", "merger": thinking("m", reasoning_marks=MARKS), "is_repaired": True}
+        ),
+    ],
+)
+def test_an_answer_without_its_model_s_reasoning_is_sent_when_it_is_whole(
+    tmp_path: Path, stage: dict[str, object]
+) -> None:
+    begin, end = ("[THINK]", "[/THINK]") if "[THINK]" in json.dumps(stage) else ("<think>", "</think>")
+    members = {"a": Member("blue"), "b": Member("red"), "m": Member(" ", begin, "or ", f"not{end} It", " is blue")}
+    with served(target(stage), tmp_path, members) as pipeline:
+        events, whole = pipeline.stream(), pipeline.ask()
+    assert [event["error"] for event in events if "error" in event] == []
+    assert pieces(events) == ["It is blue"]
+    assert whole["choices"][0]["message"]["content"] == "It is blue"
+
+
+@pytest.mark.parametrize(
+    ("stage", "members", "reason"),
+    [
+        (vote("a", "b"), {"a": Member("x", ends="length"), "b": Member("x", ends="length")}, "stop"),
+        ({"id": "read", "members": [model("a")]}, {"a": Member("x", ends="length")}, "length"),
+        (merged(response_format=FORMAT), {"m": Member('{"total": 1}', ends="length")}, "length"),
+        (merged(response_format=FORMAT), {"m": Member("no", ends="length")}, "stop"),
+    ],
+)
+def test_an_answer_ends_as_the_model_did_whose_words_it_is(
+    tmp_path: Path, stage: dict[str, object], members: dict[str, Member], reason: str
+) -> None:
+    voters = {name: Member('{"total": 1}') for name in "ab"}
+    with served(target(stage), tmp_path, {**voters, **members}) as pipeline:
+        answer, events = pipeline.ask(), pipeline.stream()
+    assert answer["choices"][0]["finish_reason"] == reason
+    assert [choice["finish_reason"] for event in events for choice in event.get("choices", ())][-1] == reason
+
+
+def test_a_merged_answer_that_needs_no_repair_has_a_time(tmp_path: Path) -> None:
+    with served(target(merged()), tmp_path, {"a": Member("x"), "b": Member("y"), "m": Member("z")}) as pipeline:
+        assert pipeline.ask()["vlmhyperbench"]["critical_path_ns"] > 0
+
+
 def test_a_merged_answer_under_a_schema_is_repaired_and_sent_when_it_is_whole(tmp_path: Path) -> None:
     members = {"a": Member('{"total": 1}'), "b": Member('{"total": 1}'), "m": Member("no", "thing")}
     with served(target(merged()), tmp_path, members) as pipeline:
@@ -228,7 +288,7 @@ def test_a_client_that_leaves_ends_what_the_models_are_asked(tmp_path: Path, is_
         ({"messages": [{"role": role, "content": "?"} for role in ("user", "assistant", "user")]}, "unsupported"),
         ({"messages": [{"role": "system", "content": [IMAGE]}, {"role": "user", "content": "?"}]}, "invalid_input"),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 3}}}}, "invalid_input"),
-        ({"top_p": 0}, "invalid_input"),
+        ({"top_p": 1.5}, "invalid_input"),
     ],
 )
 def test_a_request_that_a_pipeline_cannot_answer_is_refused(tmp_path: Path, body: dict[str, object], code: str) -> None:

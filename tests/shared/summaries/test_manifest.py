@@ -26,6 +26,7 @@ def test_claims_that_used_the_same_stand_once_and_others_apart() -> None:
         claim(id="third", environment={**used, "key": "other"}),
         claim(id="fourth", environment=used, engine={**ENGINE, "variables": {"OMP_NUM_THREADS": "1"}}),
         claim(id="scoring", job="SCORE", engine=None),
+        claim(id="replaying", job="MEMBER", engine=None, measured_at=None),
     ]
     manifest = manifest_of(SPEC, claims, run=ABOUT, origins={})
     assert manifest["schema"] == SCHEMA
@@ -37,7 +38,7 @@ def test_claims_that_used_the_same_stand_once_and_others_apart() -> None:
         {"kind": "virtualenv", "key": "k"},
         {"file": "f"},
     )
-    assert manifest["workers"] == [{"jobs": ["GENERATE", "SCORE"], "packages": {"vlmhyperbench": "0.1.0"}}]
+    assert manifest["workers"] == [{"jobs": ["GENERATE", "MEMBER", "SCORE"], "packages": {"vlmhyperbench": "0.1.0"}}]
 
 
 def test_weights_are_confirmed_only_if_every_engine_states_their_hash() -> None:

@@ -177,3 +177,42 @@ def test_logits_are_of_the_vocabulary_that_the_file_lists_whether_or_not_it_stat
     assert compute(listed) == compute(other) == 4 * 512 * 10_000 + mask
     values: dict[str, Written] = {"general.architecture": "test", "test.block_count": 1, "test.vocab_size": 7000}
     assert compute(write(tmp_path / "none.gguf", ["blk.0.w"], values)) == 4 * 512 * 7000 + mask
+
+
+def whole(path: Path, mmproj: Path | None = None, **params: JsonValue) -> MemoryEstimate:
+    files = {"weights": str(path)} | ({} if mmproj is None else {"mmproj": str(mmproj)})
+    load = LoadRequest(model="m", backend_class="llamacpp", files=files, engine_params=params)
+    estimated = LlamaCpp().estimate_whole(load)
+    assert estimated is not None
+    return estimated
+
+
+def test_without_flash_attention_each_head_has_a_score_for_each_cell(tmp_path: Path) -> None:
+    params: dict[str, JsonValue] = {"n_ctx": 8192, "parallel": 1, "n_ubatch": 512}
+    path = model(tmp_path / "m.gguf", 2, 8, 8, feed_forward_length=512)
+    activations = 4 * 512 * (2 * 512 + 8 * 32 * 8)
+    flash, stored = whole(path, **params), whole(path, **params, flash_attn="off")
+    assert flash.parts["compute buffers"] == 4 * 512 * 10_000 + 2 * 8192 * 512
+    assert stored.parts["compute buffers"] == 512 * MIB + activations + 4 * 8192 * 512
+    by_layer = write(
+        tmp_path / "by-layer.gguf",
+        ["blk.0.w", "blk.1.w"],
+        {"general.architecture": "test", "test.block_count": 2, "test.attention.head_count": [8, 16]},
+    )
+    scores = 4 * 16 * 8192 * 512
+    assert whole(by_layer, **params, flash_attn="off").parts["compute buffers"] == scores + 4 * 8192 * 512
+
+
+def test_an_accelerator_also_holds_its_driver_and_what_a_vision_tower_computes_in(tmp_path: Path) -> None:
+    weights = model(tmp_path / "m.gguf", 2, 8, 8)
+    projector = write(tmp_path / "mmproj.gguf", ["v.patch_embd.weight"], {"general.architecture": "clip"})
+    params: dict[str, JsonValue] = {"n_ctx": 1024, "parallel": 1, "n_gpu_layers": -1}
+    alone, seeing = whole(weights, **params), whole(weights, projector, **params)
+    aside = whole(weights, projector, **params, mmproj_offload="off")
+    least = estimate(weights, **params)
+    assert alone.device_bytes == least.device_bytes + alone.parts["compute buffers"] + 250 * MIB
+    assert alone.host_bytes == least.host_bytes - PROCESS_BYTES + 150 * MIB
+    assert seeing.device_bytes == alone.device_bytes + projector.stat().st_size + 1024 * MIB
+    assert aside.device_bytes == alone.device_bytes
+    for each in (alone, seeing, aside, whole(weights, projector, n_ctx=1024, parallel=1)):
+        assert sum(each.parts.values()) == each.device_bytes + each.host_bytes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from vlmhyperbench_llamacpp.compute import estimate_compute
+from vlmhyperbench_llamacpp.compute import CONTEXT_BYTES, CONTEXT_HOST_BYTES, ENCODER_BYTES, estimate_compute
 from vlmhyperbench_llamacpp.dry_run import dry_run
 from vlmhyperbench_llamacpp.formats import constrain
 from vlmhyperbench_llamacpp.image_formats import readable
@@ -179,7 +179,9 @@ class LlamaCpp:
         )
 
     def estimate_whole(self, load: LoadRequest) -> MemoryEstimate | None:
-        """Estimate with compute buffers, which lie on the accelerator if any layer does.
+        """Estimate with compute buffers, which lie on the accelerator if any layer does, and what an accelerator adds.
+
+        That is the context of its driver, and the buffers of a vision tower on it.
 
         Raises:
             InvalidInput: a parameter is unknown or out of range, or a file is not what its role says.
@@ -190,12 +192,17 @@ class LlamaCpp:
             return None
         params = _effective(load.engine_params)
         compute = estimate_compute(read_header(_file(load, "weights")), params)
-        on_device = compute if params["n_gpu_layers"] != 0 else 0
+        parts = {**estimate.parts, "compute buffers": compute}
+        if params["n_gpu_layers"] == 0:
+            return replace(estimate, host_bytes=estimate.host_bytes + compute, parts=parts)
+        encoder = ENCODER_BYTES if "mmproj" in load.files and is_projector_on_device(params) else 0
+        process = CONTEXT_HOST_BYTES - PROCESS_BYTES
+        parts |= {"process": CONTEXT_BYTES + CONTEXT_HOST_BYTES} | ({"vision buffers": encoder} if encoder else {})
         return replace(
             estimate,
-            device_bytes=estimate.device_bytes + on_device,
-            host_bytes=estimate.host_bytes + compute - on_device,
-            parts={**estimate.parts, "compute buffers": compute},
+            device_bytes=estimate.device_bytes + compute + CONTEXT_BYTES + encoder,
+            host_bytes=estimate.host_bytes + process,
+            parts=parts,
         )
 
     def dry_run(self, load: LoadRequest, *, python: str) -> MemoryEstimate:

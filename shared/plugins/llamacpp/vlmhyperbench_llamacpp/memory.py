@@ -105,6 +105,13 @@ def is_projector_on_device(params: Mapping[str, int | float | str]) -> bool:
     return params["n_gpu_layers"] != 0 and params.get("mmproj_offload", "on") == "on"
 
 
+def most_heads(header: GgufHeader) -> int:
+    """Return the number of attention heads, of the layer that has most."""
+    value = header.of_model("attention.head_count")
+    heads = value if isinstance(value, list) else [value]
+    return max((int(count) for count in heads if isinstance(count, int)), default=0)
+
+
 def _stored_layers(header: GgufHeader) -> int:
     """Return how many layers have tensors: an architecture may state its number by another key."""
     return max((_place(name, -1) + 1 for name in header.tensor_bytes), default=0)

@@ -4848,6 +4848,11 @@ export interface components {
             quantization?: string | null;
             /** Reason */
             reason: string | null;
+            /**
+             * Required For Base
+             * @default false
+             */
+            required_for_base?: boolean;
             shortage?: components["schemas"]["MemoryShortage"] | null;
             /** Size Bytes */
             size_bytes?: number | null;
@@ -5242,6 +5247,8 @@ export interface components {
         PipelineCheck: {
             /** Blocked */
             blocked?: string[];
+            /** Doubts */
+            doubts?: string[];
             /** Problems */
             problems: components["schemas"]["PipelineProblem"][];
             /** Warnings */
@@ -5313,6 +5320,8 @@ export interface components {
              * @default
              */
             description?: string;
+            /** Doubts */
+            doubts?: string[];
             /** Execution Mode */
             execution_mode?: string | null;
             /** Is Base */

@@ -84,7 +84,7 @@ function Absent({ name }: { name: string }) {
 }
 
 function Present({ pipeline }: { pipeline: Pipeline }) {
-  const { blocked = [], warnings = [], stages = [] } = pipeline;
+  const { blocked = [], doubts = [], warnings = [], stages = [] } = pipeline;
   return (
     <div className="grid wide">
       <section className="card" aria-label="Pipeline">
@@ -100,6 +100,7 @@ function Present({ pipeline }: { pipeline: Pipeline }) {
           {pipeline.description ? <p>{pipeline.description}</p> : null}
           <Reasons title="It is blocked:" reasons={blocked} tone="reason" />
           <Reasons title="It goes on without these optional models:" reasons={warnings} tone="sub" />
+          <Reasons title="These models may have to be loaded smaller, or may not fit:" reasons={doubts} tone="sub" />
           <GraphPicture
             stages={stages.map(({ id, input_from, models, aggregation }) => ({
               id,
