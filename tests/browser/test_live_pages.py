@@ -137,6 +137,7 @@ def test_two_tabs_that_cancel_at_once_cancel_the_run_once(context: BrowserContex
         expect(tab.get_by_role("button", name="Cancel")).to_be_enabled()
     for tab in tabs:
         tab.get_by_role("button", name="Cancel").click()
+        tab.get_by_role("button", name="Cancel it").click()
     for tab in tabs:
         expect(tab.get_by_role("button", name="Rerun")).to_be_visible()
         expect(tab.get_by_text("Refused")).to_have_count(0)

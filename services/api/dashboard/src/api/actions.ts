@@ -3,6 +3,8 @@ import { notifications } from '@mantine/notifications';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { ApiError, api, body } from './client';
 
+const MAX_REASONS = 5;
+
 export type Steering = 'cancel' | 'pause' | 'resume' | 'rerun';
 
 const DONE: Record<Steering, string> = {
@@ -26,29 +28,33 @@ function send(steering: Steering, id: string) {
   }
 }
 
-/** Steer runs one after the other; the first refusal is shown, and those after it are still asked. */
+/** Steer runs one after the other; those after a refusal are still asked, and all that are refused are named. */
 export function useSteering() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: async ({ steering, ids }: { steering: Steering; ids: readonly string[] }) => {
-      const refused: unknown[] = [];
+    mutationFn: async ({ steering, runs }: { steering: Steering; runs: readonly { id: string; name: string }[] }) => {
+      const refused: string[] = [];
+      const reasons: string[] = [];
       const steered = [];
-      for (const id of ids) {
+      for (const { id, name } of runs) {
         try {
           steered.push(await send(steering, id));
         } catch (error) {
-          refused.push(error);
+          refused.push(id);
+          reasons.push(runs.length === 1 ? textOf(error) : `${name}: ${textOf(error)}`);
         }
       }
-      return { steering, steered, refused };
+      return { steering, steered, refused, reasons };
     },
-    onSuccess: ({ steering, steered, refused }) => {
+    onSuccess: ({ steering, steered, refused, reasons }) => {
       if (steered.length > 0) {
         const names = steered.length === 1 ? steered[0]?.name : `${steered.length} runs`;
         notifications.show({ message: `${DONE[steering]}: ${names}` });
       }
-      for (const error of refused.slice(0, 1))
-        notifications.show({ color: 'red', title: 'Refused', message: textOf(error) });
+      if (refused.length === 0) return;
+      const title = steered.length > 0 ? `${refused.length} of ${refused.length + steered.length} refused` : 'Refused';
+      const more = reasons.length > MAX_REASONS ? ` … and ${reasons.length - MAX_REASONS} more` : '';
+      notifications.show({ color: 'red', title, message: `${reasons.slice(0, MAX_REASONS).join(' ')}${more}` });
     },
     // Nobody waits for the lists: what was asked for is done.
     onSettled: () => {

@@ -3,10 +3,17 @@ import { useEffect, useState } from 'react';
 import { NAVIGATION } from './navigation';
 
 const CHORD_MS = 1_200;
+const NEVER = Number.NEGATIVE_INFINITY;
+/** When `g` was pressed, for which the next letter is a page and nothing else. */
+let chordAt = NEVER;
+
+const isInChord = (event: KeyboardEvent): boolean => event.timeStamp - chordAt < CHORD_MS;
 
 function isTyping(event: KeyboardEvent): boolean {
   const target = event.target instanceof HTMLElement ? event.target : null;
-  const isField = target?.closest('input, textarea, select, [contenteditable], [role=dialog]') !== null;
+  const isField =
+    target?.closest('input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], [role=dialog]') !==
+    null;
   return (target !== null && isField) || event.ctrlKey || event.metaKey || event.altKey;
 }
 
@@ -14,7 +21,7 @@ function isTyping(event: KeyboardEvent): boolean {
 export function useKeys(bindings: Readonly<Record<string, () => void>>): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      const act = isTyping(event) ? undefined : bindings[event.key];
+      const act = isTyping(event) || isInChord(event) ? undefined : bindings[event.key];
       if (act === undefined) return;
       event.preventDefault();
       act();
@@ -26,15 +33,18 @@ export function useKeys(bindings: Readonly<Record<string, () => void>>): void {
 
 export function useGoKeys(go: (to: string) => void): void {
   useEffect(() => {
-    let startedAt = Number.NEGATIVE_INFINITY;
     const pressed = (event: KeyboardEvent) => {
       if (isTyping(event)) return;
       const entry = NAVIGATION.find(({ key }) => key === event.key);
-      if (event.timeStamp - startedAt < CHORD_MS && entry) {
+      if (isInChord(event) && entry) {
         event.preventDefault();
         go(entry.to);
       }
-      startedAt = event.key === 'g' ? event.timeStamp : Number.NEGATIVE_INFINITY;
+      // Only once every listener of this key has seen whether it ends a chord.
+      const next = event.key === 'g' ? event.timeStamp : NEVER;
+      queueMicrotask(() => {
+        chordAt = next;
+      });
     };
     window.addEventListener('keydown', pressed);
     return () => window.removeEventListener('keydown', pressed);
@@ -46,7 +56,7 @@ export function useListKeys(ids: readonly string[], open: (id: string) => void):
   const [current, setCurrent] = useState<string>();
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      if (isTyping(event)) return;
+      if (isTyping(event) || isInChord(event)) return;
       const at = current === undefined ? -1 : ids.indexOf(current);
       const isOnButton = event.target instanceof HTMLElement && event.target.closest('a, button') !== null;
       if (event.key === 'j' || event.key === 'k') {

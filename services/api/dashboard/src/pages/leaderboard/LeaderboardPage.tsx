@@ -178,7 +178,13 @@ function Ranks({ board, chosen, choose }: RanksProps) {
       </Scroll>
       {board.note ? <p className="foot sub">{board.note}</p> : null}
       <p className="foot sub">
-        <Link to="/runs" search={{ where: [equals('task', board.task)], order: `-metrics.${board.metric}` }}>
+        <Link
+          to="/runs"
+          search={{
+            where: [equals('task', board.task)],
+            order: `${board.direction === 'higher' ? '-' : ''}metrics.${board.metric}`,
+          }}
+        >
           All runs of this task
         </Link>
       </p>

@@ -1,7 +1,8 @@
 /** One run: its head with what can be done to it, and a tab for each kind of result. */
-import { Button, Tabs } from '@mantine/core';
+import { Button, Modal, Tabs } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
 import { useSteering } from '../../api/actions';
 import { ApiError } from '../../api/client';
 import { useFollow } from '../../api/live';
@@ -14,6 +15,7 @@ import { seconds, shortId } from '../../ui/format';
 import { Loaded } from '../../ui/Loaded';
 import { RunProgress } from '../../ui/RunProgress';
 import { StateBadge } from '../../ui/StateBadge';
+import { LABELS as LABELS_OF_STEERING, SteeringQuestion } from '../../ui/SteeringQuestion';
 import { useTitle } from '../../ui/useTitle';
 import { Configuration } from './Configuration';
 import { Logs } from './Logs';
@@ -62,7 +64,8 @@ export function RunPage() {
 function Head({ run }: { run: RunDetail }) {
   const steering = useSteering();
   const mayWrite = useAllowed('run:write');
-  const steer = (kind: 'cancel' | 'pause' | 'resume' | 'rerun') => steering.mutate({ steering: kind, ids: [run.id] });
+  const [isAsked, setAsked] = useState(false);
+  const steer = (kind: 'pause' | 'resume' | 'rerun') => steering.mutate({ steering: kind, runs: [run] });
   const spent = run.started_at
     ? (Date.parse(run.finished_at ?? new Date().toISOString()) - Date.parse(run.started_at)) / 1000
     : null;
@@ -77,7 +80,12 @@ function Head({ run }: { run: RunDetail }) {
           {mayWrite && isOpen(run) ? (
             <>
               {run.can_retune ? <Retune run={run} /> : null}
-              <Button size="xs" variant="default" onClick={() => steer(run.is_paused ? 'resume' : 'pause')}>
+              <Button
+                size="xs"
+                variant="default"
+                loading={steering.isPending}
+                onClick={() => steer(run.is_paused ? 'resume' : 'pause')}
+              >
                 {run.is_paused ? 'Resume' : 'Pause'}
               </Button>
               <Button
@@ -85,14 +93,14 @@ function Head({ run }: { run: RunDetail }) {
                 variant="default"
                 className="danger"
                 disabled={run.is_cancelling}
-                onClick={() => steer('cancel')}
+                onClick={() => setAsked(true)}
               >
                 Cancel
               </Button>
             </>
           ) : null}
           {mayWrite && !isOpen(run) ? (
-            <Button size="xs" variant="default" onClick={() => steer('rerun')}>
+            <Button size="xs" variant="default" loading={steering.isPending} onClick={() => steer('rerun')}>
               Rerun
             </Button>
           ) : null}
@@ -113,6 +121,15 @@ function Head({ run }: { run: RunDetail }) {
           ) : null}
         </div>
       </div>
+      <Modal
+        opened={isAsked}
+        onClose={() => setAsked(false)}
+        title={LABELS_OF_STEERING.cancel}
+        size="sm"
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        <SteeringQuestion steering="cancel" runs={[run]} close={() => setAsked(false)} done={() => undefined} />
+      </Modal>
       <p className="sub">
         <bdi>{run.target}</bdi> · <bdi>{run.task}</bdi> · {run.scenario} · created <Ago at={run.created_at} /> by{' '}
         {run.created_by}
@@ -125,13 +142,15 @@ function Head({ run }: { run: RunDetail }) {
 }
 
 function Content({ run }: { run: RunDetail }) {
-  const { tab = 'overview' } = route.useSearch();
+  const search = route.useSearch();
+  const { tab = 'overview' } = search;
   const navigate = useNavigate({ from: '/runs/$id' });
   const queries = useQueryClient();
   const prefetch = () => void queries.prefetchInfiniteQuery(samplesQuery(run, {}));
   const choose = (value: string | null) => {
     const chosen = TABS.find((known) => known === value);
-    void navigate({ search: chosen && chosen !== 'overview' ? { tab: chosen } : {} });
+    const kept = { ...search, tab: chosen === 'overview' ? undefined : chosen, find: undefined };
+    void navigate({ search: kept });
   };
   return (
     <Tabs value={tab} onChange={choose} keepMounted={false}>

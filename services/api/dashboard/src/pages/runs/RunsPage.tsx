@@ -102,7 +102,7 @@ export function RunsPage() {
           change={(changed) => go({ where: changed.length > 0 ? changed : undefined })}
         />
       </div>
-      <Chosen ids={chosen} rows={rows} clear={() => choose(() => undefined)} />
+      <Chosen ids={chosen} rows={rows} keep={(ids) => choose(() => ids.join(',') || undefined)} />
       <Loaded query={query} what="runs">
         {() =>
           rows.length === 0 ? (
