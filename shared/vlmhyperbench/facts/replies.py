@@ -116,7 +116,7 @@ def _reply(row: dict[str, Any]) -> Reply:
         text=(row["text"] or "") if is_ok else None,
         error=None if is_ok else _reason(row),
         failure="model" if row["failure"] == "model" else "infrastructure",
-        was_asked=row["error_code"] != UNREADABLE_SAMPLE,
+        was_asked=row["error_code"] not in NOT_SENT,
         **{name: row[name] for name in _OF_REPLY},
     )
 
