@@ -28,7 +28,8 @@ TEXT_COLUMNS: Final = frozenset(
 """Columns of words, times, lists and truths."""
 NUMBER_COLUMNS: Final = frozenset(
     {
-        *("priority", "total", "duration_s", "samples", "requested", "ok", "model_failures", "infrastructure_failures"),
+        *("priority", "queue_place", "total", "duration_s", "samples", "requested", "ok"),
+        *("model_failures", "infrastructure_failures"),
         *("requests_missing", "truncation_rate", "metric_perfect", "latency_p50_ms", "latency_p99_ms", "ttft_p50_ms"),
         *("output_tokens_per_s", "samples_per_s", "goodput_per_s", "peak_memory_bytes", "energy_j_per_answer"),
         *("cost_total", "cost_per_answer", "cost_per_million_tokens", "engine_memory_bytes"),

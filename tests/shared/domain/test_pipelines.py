@@ -22,6 +22,7 @@ from vlmhyperbench.domain.pipelines import (
     is_dispensable,
     models_within,
     needed_by,
+    questioned,
     refusal_of_images,
 )
 from vlmhyperbench.domain.planning import ACCURACY_PHASE, expand_run, plan_rescoring
@@ -51,6 +52,10 @@ def test_its_models_are_asked_stage_by_stage_and_what_merges_comes_after_what_it
         "write/judge (merge)",
         "write/judge (repair)",
     ]
+
+
+def test_the_models_of_the_first_stage_are_asked_the_question_of_the_sample() -> None:
+    assert questioned(READERS) == [model("small"), model("large")]
 
 
 def test_a_model_is_found_by_the_params_of_its_job() -> None:

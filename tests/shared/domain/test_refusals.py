@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from vlmhyperbench.domain.fallbacks import GIB, LoadSettings, NoFit, Shortfall
-from vlmhyperbench.domain.refusals import Knob, MemoryRefusal, engine_knobs, knobs_of
+from vlmhyperbench.domain.refusals import Knob, MemoryRefusal, engine_knobs, knobs_of, named_by
+from vlmhyperbench.errors import DoesNotFit
 
 ACCELERATOR = Shortfall(memory="accelerator", need=10 * GIB, have=8 * GIB)
 MACHINE = Shortfall(memory="machine", need=GIB, have=3 * GIB)
@@ -78,3 +79,20 @@ def test_every_parameter_of_the_engine_that_may_be_smaller_is_a_knob_that_may_no
 def test_giving_up_quality_is_a_knob_only_where_it_would_make_it_fit() -> None:
     assert knobs_of(found(fits_lossy=True), NAMES) == (LOSSY, *engine_knobs(NAMES))
     assert knobs_of(found(fits_lossy=False), NAMES) == engine_knobs(NAMES)
+
+
+def test_a_command_names_the_knobs_by_its_own_flags() -> None:
+    refusal = MemoryRefusal(model="m", rows=(ACCELERATOR,), knobs=(LOSSY, *CONTEXT))
+    named = named_by(
+        DoesNotFit(refusal.message, cure=refusal.cure, facts=refusal.facts), {"limits.allow_lossy": "--allow-lossy"}
+    )
+    assert named.message == refusal.message
+    assert named.cure is not None
+    assert named.cure.startswith("Give --allow-lossy. ")
+    assert named.facts == {
+        **refusal.facts,
+        "knobs": [
+            {"name": "--allow-lossy", "to": "true", "fixes": True},
+            {"name": "n_ctx", "to": None, "fixes": False},
+        ],
+    }
