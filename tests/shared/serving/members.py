@@ -90,7 +90,11 @@ class Member:
 
             def _wait(self) -> None:
                 self.connection.settimeout(PATIENCE_S)
-                if self.connection.recv(1) == b"":
+                try:
+                    has_left = self.connection.recv(1) == b""
+                except ConnectionError:  # closed with something unread
+                    has_left = True
+                if has_left:
                     member.was_left.set()
 
             def _send(self, chunk: dict[str, Any]) -> None:
