@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import socket
 import subprocess
 import sys
 import threading
@@ -90,11 +91,7 @@ class Member:
 
             def _wait(self) -> None:
                 self.connection.settimeout(PATIENCE_S)
-                try:
-                    has_left = self.connection.recv(1) == b""
-                except ConnectionError:  # closed with something unread
-                    has_left = True
-                if has_left:
+                if _has_left(self.connection):
                     member.was_left.set()
 
             def _send(self, chunk: dict[str, Any]) -> None:
@@ -198,3 +195,10 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
         except urllib.error.URLError:
             continue
     raise AssertionError(process.stderr.read().decode() if process.stderr else "it has ended")
+
+
+def _has_left(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:  # closed with something unread
+        return True
