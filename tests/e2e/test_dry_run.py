@@ -51,7 +51,7 @@ def test_a_plan_of_more_samples_loads_once_and_counts_only_what_was_asked(stack:
     claims = "SELECT CAST(client ->> 'answers' AS int) FROM claim WHERE client IS NOT NULL ORDER BY started_at DESC"
     assert [row[0] for row in stack.query(claims)[:2]] == [20, 5]
     loading_s = planned_s(100) - (planned_s(200) - planned_s(100))
-    assert 20 <= planned_s(200) - planned_s(100) < 30
+    assert 20 <= planned_s(200) - planned_s(100) < 60  # loading in each answer would make it hundreds
     assert 0 < loading_s < planned_s(100)
 
 
