@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,7 +165,7 @@ def test_a_metric_without_a_value_leaves_the_choice_of_others(
             metric = page.get_by_label("Metric", exact=True)
             expect(metric).to_be_enabled()
             metric.select_option("exact_match")
-            assert "metric=exact_match" in page.url
+            expect(page).to_have_url(re.compile("metric=exact_match"))
             expect(metric).to_be_enabled()
             if run.task in address:
                 expect(page.get_by_role("alert")).to_contain_text("exact_match")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -39,7 +40,8 @@ class Merger(Recorder):
         is_repair = "it cannot be used" in json.dumps(body["messages"])
         if is_repair and not self.is_patient.is_set():
             self.was_asked.set()
-            self.rfile.read(1)  # returns when the client has left
+            with suppress(ConnectionError):  # returns, or is reset, when the client has left
+                self.rfile.read(1)
             self.was_left.set()
             return
         content = "green" if is_repair else " "

@@ -15,10 +15,11 @@ FLAGS = ("run", "--model", "simulated-instant", "--task", "document-qa", "--limi
 def test_a_dry_run_creates_nothing_and_knows_the_pace_of_an_earlier_run(
     stack: Stack, command: Callable[..., Any]
 ) -> None:
+    earlier = stack.client.runs.list().items
     first = command(*FLAGS)
     assert (first["samples"]["count"], first["time"]["expected_s"]) == (6, None)
     assert first["configuration"]["dataset.limit"] == {"value": 6, "origin": "--limit"}
-    assert stack.client.runs.list().items == []
+    assert stack.client.runs.list().items == earlier
     entry = RunEntry.model_validate({"target": {"model": "simulated-instant"}, "task": "document-qa", "limit": 6})
     stack.wait(stack.client.runs.create(entry).id)
     plan = command(*FLAGS)
@@ -51,7 +52,7 @@ def test_a_plan_of_more_samples_loads_once_and_counts_only_what_was_asked(stack:
     claims = "SELECT CAST(client ->> 'answers' AS int) FROM claim WHERE client IS NOT NULL ORDER BY started_at DESC"
     assert [row[0] for row in stack.query(claims)[:2]] == [20, 5]
     loading_s = planned_s(100) - (planned_s(200) - planned_s(100))
-    assert 20 <= planned_s(200) - planned_s(100) < 30
+    assert 20 <= planned_s(200) - planned_s(100) < 60  # loading in each answer would make it hundreds
     assert 0 < loading_s < planned_s(100)
 
 

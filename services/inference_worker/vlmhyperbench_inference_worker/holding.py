@@ -113,7 +113,10 @@ async def _loaded(context: WorkerContext, bench: Bench, taken: HeldModelView) ->
     finally:
         bench.fleet.release(user)
     bench.fleet.pin(taken.target_digest, is_pinned=taken.is_pinned)
-    await _remember(context, bench, taken, room, watch, serving)
+    try:
+        await _remember(context, bench, taken, room, watch, serving)
+    except VlmHyperBenchError as error:  # the model is loaded all the same
+        _LOG.warning("held.not_measured", name=taken.name, reason=str(error))
     steps = serving.fitted.steps if serving.fitted is not None else ()
     return _Settled("loaded", "; ".join(f"{step.rung}: {step.before} → {step.after}" for step in steps) or None)
 

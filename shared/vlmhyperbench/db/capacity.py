@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -91,11 +91,15 @@ async def _pinned(session: AsyncSession) -> Mapping[UUID, Sequence[Need]]:
     known = await memory.needs_of(session, {row.target_digest for row in rows}, margin=1.0) if rows else {}
     needs: dict[UUID, list[Need]] = defaultdict(list)
     for row in rows:
+        try:
+            target = _TARGET.validate_python(row.target)
+        except ValidationError:  # of an older version: the scheduler goes on, and the model is asked for anew
+            continue
         needs[row.worker_id].append(
             Need(
                 kind=StepKind.GENERATE,
                 target_digest=row.target_digest,
-                devices=devices_of(_TARGET.validate_python(row.target)),
+                devices=devices_of(target),
                 memory=known.get(row.target_digest, UNKNOWN),
             )
         )

@@ -98,18 +98,20 @@ _RECENT_JOBS = 20
 _TOOK = """JOIN claim c ON c.id = j.claim_id CROSS JOIN LATERAL (
   SELECT CAST(c.client ->> 'answers' AS bigint) AS answers, CAST(c.client ->> 'answering_s' AS float) AS answering_s,
          CAST(extract(epoch FROM c.ended_at - c.started_at) AS float) AS whole_s
-) AS took"""
+) AS timed
+-- The two are of two clocks: that of the database and that of the worker.
+CROSS JOIN LATERAL (SELECT timed.*, GREATEST(0, timed.whole_s - timed.answering_s) AS start_s) AS took"""
 _IS_MEASURED = "j.state = 'DONE' AND took.answers > 0 AND took.answering_s IS NOT NULL AND took.whole_s IS NOT NULL"
 
 _FIGURES = """
-CAST(sum(took.answering_s) / sum(took.answers) AS float) AS answer_s, avg(took.whole_s - took.answering_s) AS start_s,
+CAST(sum(took.answering_s) / sum(took.answers) AS float) AS answer_s, avg(took.start_s) AS start_s,
 min(took.answering_s / took.answers) AS least_answer_s, max(took.answering_s / took.answers) AS most_answer_s,
-min(took.whole_s - took.answering_s) AS least_start_s, max(took.whole_s - took.answering_s) AS most_start_s"""
+min(took.start_s) AS least_start_s, max(took.start_s) AS most_start_s"""
 
 # By the index of finished jobs, so that a tick reads no more of them than it uses.
 _RECENT = f"""
 SELECT wanted.target_digest, CAST(sum(last.answering_s) / sum(last.answers) AS float) AS answer_s,
-       avg(last.whole_s - last.answering_s) AS start_s
+       avg(last.start_s) AS start_s
 FROM unnest(CAST(:targets AS varchar[])) AS wanted (target_digest)
 CROSS JOIN LATERAL (
   SELECT took.* FROM job j {_TOOK}

@@ -243,7 +243,7 @@ def _shelves(window: Window) -> list[Shelf]:
         taken.setdefault((job.worker_id, job.device), []).append((left_s, job.bytes))
     return [
         Shelf(
-            bytes=device.memory_bytes - sum(size for _, size in device.pinned),
+            bytes=max(0, device.memory_bytes - sum(size for _, size in device.pinned)),
             slots=worker.slots,
             running=tuple(taken.get((worker.id, device.no), ())),
         )

@@ -68,8 +68,8 @@ class Timers(BaseModel):
             f"1.2 heartbeat_s ({1.2 * self.heartbeat_s:g}) < stale_worker_s ({self.stale_worker_s:g})": (
                 1.2 * self.heartbeat_s < self.stale_worker_s
             ),
-            f"stale_worker_s ({self.stale_worker_s:g}) < forget_worker_s ({self.forget_worker_s:g})": (
-                self.stale_worker_s < self.forget_worker_s
+            f"stale_worker_s ({self.stale_worker_s:g}) <= forget_worker_s ({self.forget_worker_s:g})": (
+                self.stale_worker_s <= self.forget_worker_s
             ),
             f"poll_s ({self.poll_s:g}) < unclaimed_s ({self.unclaimed_s:g})": self.poll_s < self.unclaimed_s,
             f"tick_s ({self.tick_s:g}) < unclaimed_s ({self.unclaimed_s:g})": self.tick_s < self.unclaimed_s,

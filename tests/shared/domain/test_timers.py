@@ -13,7 +13,7 @@ from vlmhyperbench.domain.timers import Timers
         {"lease_s": 28.0},
         {"self_fence_s": 6.0},
         {"stale_worker_s": 6.0},
-        {"forget_worker_s": 30.0},
+        {"forget_worker_s": 29.0},
         {"poll_s": 15.0},
         {"tick_s": 15.0},
     ],
