@@ -27,7 +27,7 @@ def check_page(page: Page, address: str = "the page") -> None:
     found = page.evaluate(_FIND, _RULES)
     assert not found, f"{address}: {found}"
     with suppress(Error):  # figures follow a window that was just resized
-        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=5000)
+        page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth", timeout=30_000)
     overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     wide = page.evaluate(_WIDE) if overflow > 0 else []
     assert overflow <= 0, f"{address} is {overflow} pixels wider than the window: {wide}"

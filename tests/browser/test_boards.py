@@ -273,7 +273,7 @@ def test_a_registry_entry_shows_origins_its_yaml_and_where_it_is_used(
         expect(page.get_by_role("rowheader", name="on_invalid")).to_be_visible()
         expect(page.get_by_role("region", name="YAML", exact=True)).to_contain_text("dataset: synthetic-questions")
         page.get_by_role("link", name="its runs").click()
-        expect(page.get_by_role("link", name="second")).to_be_visible()
+        expect(page.get_by_role("link", name="second", exact=True)).to_be_visible()
         page.goto(f"{dashboard.url}/registry/datasets/synthetic-questions")
         page.get_by_role("link", name="synthetic-questions", exact=True).click()
         expect(page.get_by_role("link", name="tasks", exact=True)).to_be_visible()
