@@ -227,13 +227,15 @@ def _by_names(folder: TableFolder, inside: str) -> Mapping[str, Callable[[], Seq
     every = [name for name in every if not any(part.startswith((".", "_")) for part in name.split("/"))]
     for suffix in SUFFIXES:
         names = [name for name in every if name.lower().endswith(suffix)]
-        for rule in (_numbered, _of_folders, _of_file, _of_none) if names else ():
+        for rule in (_numbered, _of_folders, _of_file):
             splits: dict[str, list[str]] = {}
             for name in names:
                 if (split := rule(name)) is not None:
                     splits.setdefault(split, []).append(before + name)
             if splits:
                 return {split: partial(list, found) for split, found in splits.items()}
+        if names:
+            return {WHOLE: partial(list, [before + name for name in names])}
     unpack = next((how for name in every if (how := unpacking(name))), None)
     raise NotFound(
         f"{f'{folder.name}/{inside}'.rstrip('/')} has no table: none of its files ends with {', '.join(SUFFIXES)}.",
@@ -254,10 +256,6 @@ def _of_folders(name: str) -> str | None:
 
 def _of_file(name: str) -> str | None:
     return _word(name.rpartition("/")[2].rpartition(".")[0])
-
-
-def _of_none(name: str) -> str | None:  # noqa: ARG001 - a rule as the others
-    return WHOLE
 
 
 def _word(text: str) -> str | None:

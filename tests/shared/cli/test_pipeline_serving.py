@@ -8,7 +8,6 @@ import io
 import json
 import os
 import signal
-import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from PIL import Image
 from tests.shared.cli.test_serve import serving
 from tests.shared.serving.members import Member
 from tests.support.processes import PATIENCE_S, wait_until_ended
+from tests.support.stack import until
 from vlmhyperbench.cli import exits
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.errors import InvalidInput, VlmHyperBenchError
@@ -129,21 +129,23 @@ def test_a_model_whose_engine_was_killed_is_loaded_again_while_the_pipeline_is_s
         else:
             assert (status, told["error"]["code"]) == (503, "pipeline_model_lost")
             assert "read/killed" in told["error"]["message"]
-        until = time.monotonic() + PATIENCE_S
-        while status == 503 or lost(told):
-            assert time.monotonic() < until, told
-            time.sleep(0.2)
+
+        def is_whole() -> bool:
             status, told = asked()
-        assert status == 200
+            return status == 200 and not lost(told)
+
+        until(is_whole, "an answer of both models", PATIENCE_S)
         assert engine_of(served.process.pid, "killed")
         assert served.process.poll() is None
-        os.kill(served.data["pid"], signal.SIGKILL)  # the pipeline's own gateway is back at its URL, with its key
-        while True:
-            assert time.monotonic() < until
+        os.kill(served.data["pid"], signal.SIGKILL)
+
+        def is_back() -> bool:
+            """Whether the pipeline's own gateway is back at its URL, with its key."""
             with suppress(OSError, http.client.HTTPException):
-                if asked()[0] == 200:
-                    break
-            time.sleep(0.2)
+                return asked()[0] == 200
+            return False
+
+        until(is_back, "the gateway of the pipeline", PATIENCE_S)
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(PATIENCE_S) == exits.OK
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from tests.shared.cli.test_serve import Serving, serving
 from tests.support.processes import PATIENCE_S
+from tests.support.stack import until
 from vlmhyperbench.cli.pipeline_serving import serve
 from vlmhyperbench.cli.registry import open_catalogue
 from vlmhyperbench.data import pipeline_memory
@@ -83,13 +83,16 @@ def test_a_sequential_pipeline_has_one_model_loaded_at_a_time_and_answers_every_
 
 def eventually_answered(served: Serving, body: object) -> tuple[int, Any]:
     """Ask until what was lost has been started again, and return the first answer; until then it is refused by 503."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
+
+    def answered() -> tuple[int, Any] | None:
         status, answer = served.ask("POST", "/chat/completions", served.data["key"], body)
-        if status != 503 or time.monotonic() > until:
+        if status != 503:
             return status, answer
         assert answer["error"]["code"] == "pipeline_model_lost", answer
-        time.sleep(0.2)
+        return None
+
+    found: tuple[int, Any] = until(answered, "what was lost", PATIENCE_S)
+    return found
 
 
 def test_a_model_whose_engine_was_killed_is_named_and_loaded_again_for_the_next_question(tmp_path: Path) -> None:
